@@ -1,0 +1,100 @@
+"""What a backend hands over: one bundle, addressed by its content, that runs without the compiler.
+
+Members: ``artifact.json`` (semantic hash, runtime and its options), ``graph.json`` (the lowered graph), ``weights.tensors``,
+``manifest.json`` and whatever files the runtime needs under ``runtime/``. What was gated is what ships: everyone loads these bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tensorfarm.contract import graph_json
+from tensorfarm.contract.bundle import Bundle, CorruptBundle, pack
+from tensorfarm.contract.digest import canonical_json
+from tensorfarm.contract.graph import Graph
+from tensorfarm.contract.manifest import Manifest
+from tensorfarm.contract.program import read_member
+from tensorfarm.contract.tensors import write_tensors
+
+FORMAT = "tensorfarm.artifact/1"
+RUNTIME_FOLDER = "runtime/"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """An artifact opened for use. ``runtime`` names the gate's runner (``graph``, ``inductor``)."""
+
+    sha256: str
+    semantic_hash: str
+    candidate_id: str
+    runtime: str
+    options: Mapping[str, Any]
+    graph: Graph
+    weights: dict[str, torch.Tensor]
+    manifest: Manifest
+    path: Path
+
+    def unpack_runtime(self, target: Path) -> None:
+        """Write the runtime's files below ``target``."""
+        Bundle(self.path, self.sha256).extract(target, RUNTIME_FOLDER)
+
+
+def write_artifact(
+    path: Path,
+    *,
+    semantic_hash: str,
+    candidate_id: str,
+    runtime: str,
+    options: Mapping[str, Any],
+    graph: Graph,
+    weights: Mapping[str, torch.Tensor],
+    manifest: Manifest,
+    runtime_files: Mapping[str, Path] | None = None,
+) -> str:
+    """Pack an artifact and return its sha256. ``runtime_files`` maps relative names to files."""
+    header = {
+        "format": FORMAT,
+        "semantic_hash": semantic_hash,
+        "candidate_id": candidate_id,
+        "runtime": runtime,
+        "options": dict(options),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(path.name + ".weights")
+    write_tensors(scratch, weights)
+    members: dict[str, bytes | Path] = {
+        "artifact.json": canonical_json(header).encode(),
+        "graph.json": graph_json.dumps(graph).encode(),
+        "weights.tensors": scratch,
+        "manifest.json": manifest.to_json().encode(),
+    }
+    members |= {RUNTIME_FOLDER + name: file for name, file in (runtime_files or {}).items()}
+    try:
+        return pack(path, members)
+    finally:
+        scratch.unlink()
+
+
+def open_artifact(path: Path, expected_sha256: str) -> Artifact:
+    """Open the artifact whose bytes hash to ``expected_sha256``. Raises CorruptBundle on any other bytes."""
+    bundle = Bundle(path, expected_sha256)
+    header = json.loads(bundle.read("artifact.json"))
+    if header.get("format") != FORMAT:
+        raise CorruptBundle(f"{path.name} has format {header.get('format')!r}", limit=FORMAT)
+    return Artifact(
+        sha256=bundle.sha256,
+        semantic_hash=header["semantic_hash"],
+        candidate_id=header["candidate_id"],
+        runtime=header["runtime"],
+        options=header["options"],
+        graph=graph_json.decoded(json.loads(bundle.read("graph.json"))),
+        weights=read_member(bundle, "weights.tensors"),
+        manifest=Manifest.from_json(json.loads(bundle.read("manifest.json"))),
+        path=path,
+    )

@@ -1,0 +1,289 @@
+"""What can have happened, in the past tense. Events are the only source of truth; every table is derived from them.
+
+An event is flat and versioned. Its envelope (``Recorded``) is what a journal stores: identity, writer, order, subject.
+Adding a field with a default keeps the version; anything else takes a new version and a test that reads the old one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
+
+from tensorfarm.contract.digest import canonical_json, sha256_json
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events. ``subject`` is what the event is about: a cell, a program or the sweep."""
+
+    version: ClassVar[int] = 1
+    sweep_id: str
+    subject: str
+
+
+@dataclass(frozen=True)
+class SweepStarted(Event):
+    """A sweep was asked for. ``config`` is the normalised sweep file; cells are a pure function of it."""
+
+    name: str
+    config: str
+    config_sha256: str
+    target: str
+    toolchain_id: str
+    toolchain: str
+
+
+@dataclass(frozen=True)
+class SweepInterrupted(Event):
+    """A person or a signal stopped the driver; what was acknowledged stays."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class SweepFinished(Event):
+    """Every cell has an outcome. ``seconds`` is the driver's wall time since it was last started."""
+
+    exit_code: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ProgramCaptured(Event):
+    """A program has an identity. ``program_sha256`` addresses the program file."""
+
+    source: str
+    semantic_hash: str
+    input_spec_id: str
+    program_sha256: str
+    dtype: str
+    n_nodes: int
+    weight_bytes: int
+    seconds: float
+    node_id: str = ""
+
+
+@dataclass(frozen=True)
+class CaptureFailed(Event):
+    """A program has no identity. Each of its cells ends with ``outcome``."""
+
+    source: str
+    outcome: str
+    outcome_kind: str
+    message: str
+    seconds: float
+    node_id: str = ""
+
+
+@dataclass(frozen=True)
+class CandidateSubmitted(Event):
+    """A cell's candidate is known: program, contract, target, toolchain and pipeline all have identities."""
+
+    candidate_id: str
+    program: str
+    semantic_hash: str
+    input_spec_id: str
+    mode: str
+    backend: str
+    pipeline: str
+    target: str
+    toolchain_id: str
+    contract_id: str
+    contract_hash: str
+    dtype: str
+    pass_digests: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class CandidateCompiled(Event):
+    """An artifact exists. Says nothing about whether it is right. ``manifest`` rows are entries with ``wall_ns``."""
+
+    candidate_id: str
+    semantic_hash: str
+    artifact_sha256: str
+    size_bytes: int
+    uri: str
+    compile_seconds: float
+    manifest: tuple[Mapping[str, Any], ...] = ()
+    node_id: str = ""
+
+
+@dataclass(frozen=True)
+class CompileFailed(Event):
+    """This backend could not build it, or what it built is not what it was given (``semantic_drift``)."""
+
+    candidate_id: str
+    outcome: str
+    outcome_kind: str
+    message: str
+    compile_seconds: float
+    node_id: str = ""
+
+
+@dataclass(frozen=True)
+class GateDecided(Event):
+    """The gate has a verdict on these bytes. ``findings`` are rows of the ``verdicts`` table."""
+
+    candidate_id: str
+    gate_run_id: str
+    artifact_sha256: str
+    status: str
+    outcome: str
+    outcome_kind: str
+    message: str
+    gate_version: str
+    attestation: str
+    seconds: float
+    findings: tuple[Mapping[str, Any], ...] = ()
+    node_id: str = ""
+
+
+@dataclass(frozen=True)
+class ArtifactAdmitted(Event):
+    """The artifact cache took these bytes, because the gate run named here passed them."""
+
+    candidate_id: str
+    semantic_hash: str
+    artifact_sha256: str
+    size_bytes: int
+    uri: str
+    gate_run_id: str
+
+
+@dataclass(frozen=True)
+class CacheAnswered(Event):
+    """An admitted artifact of an earlier sweep (``admitted_in``) answers this cell; nothing is compiled or judged again.
+
+    ``measured`` says whether that artifact has measurements too; their rows are found by candidate and artifact.
+    """
+
+    candidate_id: str
+    artifact_sha256: str
+    gate_run_id: str
+    admitted_in: str
+    measured: bool
+
+
+@dataclass(frozen=True)
+class Measured(Event):
+    """Samples of an admitted artifact and of eager, in run order. Rows of the ``measurements`` table."""
+
+    candidate_id: str
+    artifact_sha256: str
+    seconds: float
+    measurements: tuple[Mapping[str, Any], ...] = ()
+    node_id: str = ""
+
+
+@dataclass(frozen=True)
+class MeasureFailed(Event):
+    """The admitted artifact could not be measured. Its outcome stays; the reason is kept."""
+
+    candidate_id: str
+    artifact_sha256: str
+    kind: str
+    message: str
+    seconds: float
+    node_id: str = ""
+
+
+@dataclass(frozen=True)
+class JobLost(Event):
+    """A node or an actor died under a job: infrastructure, never the compiler's fault. Retried elsewhere, up to a limit."""
+
+    stage: str
+    reason: str
+    node_id: str = ""
+
+
+@dataclass(frozen=True)
+class CandidateEnded(Event):
+    """A cell has its one outcome. ``candidate_id`` is empty where capture gave no identity."""
+
+    candidate_id: str
+    program: str
+    backend: str
+    pipeline: str
+    outcome: str
+    outcome_kind: str
+    message: str
+
+
+TYPES: Mapping[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        SweepStarted,
+        SweepInterrupted,
+        SweepFinished,
+        ProgramCaptured,
+        CaptureFailed,
+        CandidateSubmitted,
+        CandidateCompiled,
+        CompileFailed,
+        GateDecided,
+        ArtifactAdmitted,
+        CacheAnswered,
+        Measured,
+        MeasureFailed,
+        JobLost,
+        CandidateEnded,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event as stored. ``ts_us`` is microseconds since the epoch, UTC; ``attempt`` counts retries of the same job.
+
+    ``event_id`` is a hash of type, sweep, subject, attempt and ordinal: writing the same happening twice is one event.
+    """
+
+    event_id: str
+    ts_us: int
+    type: str
+    version: int
+    sweep_id: str
+    attempt: int
+    subject: str
+    cause_id: str
+    payload: str
+
+
+def recorded(event: Event, *, ts_us: int, attempt: int = 0, cause_id: str = "", ordinal: int = 0) -> Recorded:
+    """Wrap ``event`` for a journal. ``ordinal`` tells apart happenings that may rightly repeat (interruptions)."""
+    name = type(event).__name__
+    payload = {key: _finite(value) for key, value in asdict(event).items() if key not in ("sweep_id", "subject")}
+    return Recorded(
+        event_id=sha256_json([name, event.sweep_id, event.subject, attempt, ordinal])[:32],
+        ts_us=ts_us,
+        type=name,
+        version=event.version,
+        sweep_id=event.sweep_id,
+        attempt=attempt,
+        subject=event.subject,
+        cause_id=cause_id,
+        payload=canonical_json(payload),
+    )
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinities: they travel as the strings ``inf``, ``-inf`` and ``nan``, which ``float`` reads back."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+def decoded(record: Recorded) -> Event:
+    """The event inside ``record``. Raises KeyError on an unknown type; unknown payload fields are ignored."""
+    kind = TYPES[record.type]
+    known = {item.name for item in fields(kind)}
+    payload = {key: value for key, value in json.loads(record.payload).items() if key in known}
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in payload.items()}
+    return kind(sweep_id=record.sweep_id, subject=record.subject, **values)

@@ -1,0 +1,29 @@
+"""Bad input as a value that a person can act on: the fact, the limit, the next step."""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):
+    """Something the caller asked for cannot be done, and why. Never a traceback for the user.
+
+    ``fact`` says what was seen, ``limit`` what would be acceptable, ``next_step`` what to do now.
+    ``exit_code`` is the process's: 2 (usage) unless an outcome's code applies.
+    """
+
+    def __init__(self, fact: str, *, limit: str = "", next_step: str = "", exit_code: int = 2) -> None:
+        self.fact, self.limit, self.next_step, self.exit_code = fact, limit, next_step, exit_code
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        limit = f" ({self.limit})" if self.limit else ""
+        return f"{self.fact}{limit}" + (f"; {self.next_step}" if self.next_step else "")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (type(self), self.fact, self.limit, self.next_step, self.exit_code)
+
+
+def _rebuilt(kind: type[Refusal], fact: str, limit: str, next_step: str, exit_code: int) -> Refusal:
+    """Unpickle one of any subclass, whatever its constructor asks for: refusals travel between processes."""
+    error = kind.__new__(kind)
+    Refusal.__init__(error, fact, limit=limit, next_step=next_step, exit_code=exit_code)
+    return error

@@ -1,0 +1,1 @@
+"""Predicts what an artifact costs: peaks, features, roofline, calibration, intervals, staleness, drift."""

@@ -1,0 +1,1 @@
+"""The `farm` command: every command parses, calls one function of `app`, prints."""

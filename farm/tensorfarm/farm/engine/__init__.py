@@ -1,0 +1,1 @@
+"""Where candidate code runs: pools, supervisors, forked children, toolchains. The only room that imports Ray."""

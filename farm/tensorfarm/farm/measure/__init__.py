@@ -1,0 +1,1 @@
+"""Statistics of what was timed: paired ratios, verdicts, canary, baselines, change points."""

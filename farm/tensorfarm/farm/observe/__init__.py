@@ -1,0 +1,1 @@
+"""What people and alerts see: exporter, alerts, reports, pages."""

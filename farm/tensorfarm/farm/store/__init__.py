@@ -1,0 +1,1 @@
+"""Where events are kept and queried: journal, Delta tables, leases, named SQL. Alone imports DuckDB and deltalake."""

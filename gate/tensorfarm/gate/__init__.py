@@ -1,0 +1,1 @@
+"""Proves an artifact against its contract: inputs, oracle, budgets, runners, checks, verdicts. No compiler code."""
