@@ -1,0 +1,138 @@
+"""A sweep's desk: knows its files, its cache and its approvals, and does the steps that need no job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tensorfarm.compiler.pipeline import parse, pass_digests
+from tensorfarm.contract import events as e
+from tensorfarm.contract.approve import Approvals
+from tensorfarm.contract.identity import CandidateKey
+from tensorfarm.contract.numerics import NumericalContract
+from tensorfarm.contract.outcome import Outcome
+from tensorfarm.farm.app.admission import ArtifactCache
+from tensorfarm.farm.app.jobs import JobBook, event_of
+from tensorfarm.farm.engine.job import Job, JobResult
+from tensorfarm.farm.pipeline import commands as c
+
+
+@dataclass(frozen=True)
+class SweepDesk:
+    sweep_id: str
+    book: JobBook
+    contract: NumericalContract
+    cache: ArtifactCache
+    approvals: Approvals
+
+    def job(self, command: c.JobCommand) -> Job:
+        return self.book.job(command)
+
+    def event_of(self, command: c.JobCommand, result: JobResult) -> e.Event:
+        """The event of a result; a capture that is not the approved program becomes ``semantic_drift`` here."""
+        event = event_of(self.sweep_id, command, result)
+        if not isinstance(event, e.ProgramCaptured):
+            return event
+        refusal = self.approvals.refusal(event.source, event.semantic_hash, result.outcomes[-1].value["canonical"])
+        if refusal is None:
+            return event
+        return e.CaptureFailed(
+            self.sweep_id,
+            event.subject,
+            event.source,
+            Outcome.SEMANTIC_DRIFT,
+            "",
+            refusal,
+            event.seconds,
+            event.node_id,
+        )
+
+    def perform(self, commands: Sequence[c.LocalCommand]) -> Iterable[e.Event]:
+        """The events of local steps; a batch of submissions asks the cache once."""
+        submissions = [command for command in commands if isinstance(command, c.Submit)]
+        yield from self._submit(submissions)
+        for command in commands:
+            match command:
+                case c.Admit():
+                    yield self._admit(command)
+                case c.End():
+                    yield self._end(command)
+                case c.GiveUpCapture(program, message):
+                    outcome = Outcome.INFRASTRUCTURE_EXHAUSTED
+                    yield e.CaptureFailed(self.sweep_id, program.name, program.source, outcome, "", message, 0.0)
+                case c.Submit():
+                    pass
+
+    def _submit(self, commands: Sequence[c.Submit]) -> Iterable[e.Event]:
+        submitted = [self._submitted(command) for command in commands]
+        answers = self.cache.answers([event.candidate_id for event in submitted]) if submitted else {}
+        for event in submitted:
+            yield event
+            if (answer := answers.get(event.candidate_id)) is not None:
+                yield e.CacheAnswered(
+                    self.sweep_id,
+                    event.subject,
+                    event.candidate_id,
+                    answer.artifact_sha256,
+                    answer.gate_run_id,
+                    answer.sweep_id,
+                    answer.measured,
+                )
+
+    def _submitted(self, command: c.Submit) -> e.CandidateSubmitted:
+        cell, toolchain = command.cell, self.book.toolchain
+        digests = pass_digests(parse(cell.pipeline))
+        key = CandidateKey(
+            semantic_hash=command.semantic_hash,
+            input_spec_id=command.input_spec_id,
+            mode=cell.program.mode,
+            contract_hash=self.contract.hash,
+            target=toolchain.target,
+            toolchain_id=toolchain.id,
+            pipeline=cell.pipeline,
+            pass_digests=digests,
+        )
+        return e.CandidateSubmitted(
+            self.sweep_id,
+            cell.id,
+            key.candidate_id,
+            cell.program.name,
+            command.semantic_hash,
+            command.input_spec_id,
+            cell.program.mode,
+            cell.backend,
+            cell.pipeline,
+            toolchain.target,
+            toolchain.id,
+            self.contract.id,
+            self.contract.hash,
+            command.dtype,
+            digests,
+        )
+
+    def _admit(self, command: c.Admit) -> e.ArtifactAdmitted:
+        place = self.cache.admit(command.artifact_sha256)
+        return e.ArtifactAdmitted(
+            self.sweep_id,
+            command.cell.id,
+            command.candidate_id,
+            command.semantic_hash,
+            command.artifact_sha256,
+            command.size_bytes,
+            str(place.relative_to(self.cache.layout.root)),
+            command.gate_run_id,
+        )
+
+    def _end(self, command: c.End) -> e.CandidateEnded:
+        cell = command.cell
+        return e.CandidateEnded(
+            self.sweep_id,
+            cell.id,
+            command.candidate_id,
+            cell.program.name,
+            cell.backend,
+            cell.pipeline,
+            command.outcome,
+            command.outcome_kind,
+            command.message,
+        )

@@ -1,0 +1,115 @@
+"""The driver: keeps the engine busy with what the reactions want, and records what happened before it acts on it.
+
+It holds no truth. Every event is acknowledged by the journal before the state folds it in, so the driver may die
+anywhere; the next one replays the events and goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tensorfarm.contract import events as e
+from tensorfarm.farm.engine.job import Job, JobResult
+from tensorfarm.farm.pipeline import commands as c
+from tensorfarm.farm.pipeline.commands import Stage
+from tensorfarm.farm.pipeline.reactions import Limits, exhausted, job_commands, local_commands
+from tensorfarm.farm.pipeline.state import SweepState
+
+POLL_SECONDS = 0.1
+
+
+class JobRunner(Protocol):
+    """The engine, as far as the driver knows it."""
+
+    def capacity(self, pool: str) -> int: ...
+    def submit(self, job: Job) -> None: ...
+    def poll(self, timeout_seconds: float) -> list[JobResult]: ...
+
+
+class Recorder(Protocol):
+    """Acknowledges events: when it returns, they are durable."""
+
+    def append(self, records: Sequence[e.Recorded]) -> int: ...
+
+
+class Desk(Protocol):
+    """What a driver asks of the sweep it drives: jobs for commands, events for results and for its own steps."""
+
+    def job(self, command: c.JobCommand) -> Job: ...
+    def event_of(self, command: c.JobCommand, result: JobResult) -> e.Event: ...
+    def perform(self, commands: Sequence[c.LocalCommand]) -> Iterable[e.Event]: ...
+
+
+Watcher = Callable[[e.Event], None]
+POOLS = tuple(dict.fromkeys(c.POOL_OF.values()))
+
+
+@dataclass
+class Driver:
+    """Drives one sweep to its end. ``stopped`` is asked between polls; ``watch`` sees every recorded event."""
+
+    state: SweepState
+    runner: JobRunner
+    recorder: Recorder
+    desk: Desk
+    limits: Limits = field(default_factory=Limits)
+    stopped: Callable[[], bool] = lambda: False
+    watch: Watcher = lambda event: None
+
+    def __post_init__(self) -> None:
+        self._running: dict[tuple[Stage, str], c.JobCommand] = {}
+        self._commands: dict[str, c.JobCommand] = {}
+
+    def run(self) -> bool:
+        """Returns True when every cell has ended, False when it was stopped before."""
+        while not self.stopped():
+            self._perform_local()
+            if self.state.complete:
+                return True
+            self._start_jobs()
+            self._collect(self.runner.poll(POLL_SECONDS))
+        return False
+
+    def record(self, events: Iterable[e.Event]) -> None:
+        """Make events durable, then let state and watcher see them."""
+        batch = list(events)
+        if not batch:
+            return
+        now_us = time.time_ns() // 1000
+        self.recorder.append([self._recorded(event, now_us) for event in batch])
+        for event in batch:
+            self.state.apply(event)
+            self.watch(event)
+
+    def _recorded(self, event: e.Event, now_us: int) -> e.Recorded:
+        if isinstance(event, e.JobLost):
+            ordinal = self.state.lost.get((event.stage, event.subject), 0)
+            return e.recorded(event, ts_us=now_us, attempt=ordinal, ordinal=list(Stage).index(Stage(event.stage)))
+        repeats = isinstance(event, (e.SweepInterrupted, e.SweepFinished))
+        return e.recorded(event, ts_us=now_us, ordinal=self.state.interruptions if repeats else 0)
+
+    def _perform_local(self) -> None:
+        """Local steps lead to local steps: go on until none is left."""
+        while commands := [*exhausted(self.state, self.limits), *local_commands(self.state)]:
+            self.record(self.desk.perform(commands))
+
+    def _start_jobs(self) -> None:
+        room = {pool: self.runner.capacity(pool) for pool in POOLS}
+        for command in job_commands(self.state, self._running.keys(), room, self.limits):
+            job = self.desk.job(command)
+            self._commands[job.job_id] = command
+            stage, _, subject = job.job_id.partition(":")
+            self._running[Stage(stage), subject] = command
+            self.runner.submit(job)
+
+    def _collect(self, results: Sequence[JobResult]) -> None:
+        events: list[e.Event] = []
+        for result in results:
+            command = self._commands.pop(result.job_id)
+            stage, _, subject = result.job_id.partition(":")
+            del self._running[Stage(stage), subject]
+            events.append(self.desk.event_of(command, result))
+        self.record(events)

@@ -1,0 +1,232 @@
+"""Between the pipeline's words and the engine's: a command becomes a job, a job's result becomes an event.
+
+A child's exit is a verdict on the candidate; a lost job is infrastructure and says nothing about it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorfarm.contract import events as e
+from tensorfarm.contract.outcome import USAGE_EXIT_CODE, FailureKind, Outcome, Status
+from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.app.sweep_file import SweepConfig
+from tensorfarm.farm.engine.job import Job, JobResult, Step, StepOutcome
+from tensorfarm.farm.engine.toolchain import Toolchain
+from tensorfarm.farm.pipeline import commands as c
+from tensorfarm.farm.pipeline.commands import POOL_OF, Stage
+from tensorfarm.farm.store.layout import StoreLayout
+
+CAPTURE = "tensorfarm.farm.app.capturing:capture_program"
+COMPILE = "tensorfarm.compiler.compile:compile_candidate"
+PREPARE = "tensorfarm.gate.judge:prepare"
+SUBJECT = "tensorfarm.gate.subject.run:run"
+DECIDE = "tensorfarm.gate.judge:decide"
+BENCH = "tensorfarm.farm.measure.pairs:measure"
+
+_KIND_OF_DEATH = {
+    "signal": FailureKind.CRASH,
+    "exit": FailureKind.CRASH,
+    "timeout": FailureKind.TIMEOUT,
+    "out_of_memory": FailureKind.OUT_OF_MEMORY,
+}
+
+
+@dataclass(frozen=True)
+class JobBook:
+    """Everything that a job of this sweep needs besides its command."""
+
+    config: SweepConfig
+    layout: StoreLayout
+    toolchain: Toolchain
+
+    def job(self, command: c.JobCommand) -> Job:
+        """The engine's job for a command. Its id is ``stage:subject``."""
+        stage, subject = stage_of(command), subject_of(command)
+        match command:
+            case c.RunCapture():
+                steps = (self._step(CAPTURE, "worker", self.config.limits.capture_seconds, self._capture(command)),)
+            case c.RunCompile():
+                steps = (self._step(COMPILE, "worker", self.config.limits.compile_seconds, self._compile(command)),)
+            case c.RunGate():
+                steps = self._gate_steps(command)
+            case c.RunBench():
+                steps = (self._step(BENCH, "worker", self.config.limits.bench_seconds, self._bench(command)),)
+        return Job(f"{stage}:{subject}", POOL_OF[stage], steps, exclusive=stage is Stage.BENCH)
+
+    def _step(
+        self, function: str, role: str, seconds: float, request: Mapping[str, Any], tolerated: bool = False
+    ) -> Step:
+        full = {"python_path": list(self.config.python_path), **request}
+        return Step(role, function, full, seconds, self.config.limits.memory_bytes, 1, tolerated)
+
+    def _capture(self, command: c.RunCapture) -> dict[str, Any]:
+        return {"source": command.program.source, "programs": str(self.layout.programs)}
+
+    def _program(self, sha256: str) -> dict[str, str]:
+        return {"program": str(self.layout.programs / f"{sha256}.program"), "program_sha256": sha256}
+
+    def _artifact(self, sha256: str) -> dict[str, str]:
+        admitted = self.layout.artifacts / f"{sha256}.artifact"
+        place = admitted if admitted.is_file() else self.layout.built / f"{sha256}.artifact"
+        return {"artifact": str(place), "artifact_sha256": sha256}
+
+    def _compile(self, command: c.RunCompile) -> dict[str, Any]:
+        return {
+            **self._program(command.program_sha256),
+            "candidate_id": command.candidate_id,
+            "semantic_hash": command.semantic_hash,
+            "mode": command.cell.program.mode,
+            "pipeline": command.cell.pipeline,
+            "target": self.toolchain.target,
+            "toolchain": dict(self.toolchain.facts),
+            "built": str(self.layout.built),
+        }
+
+    def _gate_steps(self, command: c.RunGate) -> tuple[Step, ...]:
+        request = {
+            **self._program(command.program_sha256),
+            **self._artifact(command.artifact_sha256),
+            "candidate_id": command.candidate_id,
+            "semantic_hash": command.semantic_hash,
+            "mode": command.cell.program.mode,
+            "contract": dict(self.config.contract),
+            "ir_contract": {"may_change": [], "must_not_change": list(self.config.ir_rules)},
+            "folder": str(self.layout.work / f"gate-{command.candidate_id[:16]}-{uuid.uuid4().hex[:8]}"),
+            "oracle_cache": str(self.layout.oracle),
+            "seed": self.config.seed,
+        }
+        seconds = self.config.limits.gate_seconds
+        return (
+            self._step(PREPARE, "judge", seconds, request),
+            self._step(SUBJECT, "worker", seconds, request, tolerated=True),
+            self._step(DECIDE, "judge", seconds, request),
+        )
+
+    def _bench(self, command: c.RunBench) -> dict[str, Any]:
+        return {
+            **self._program(command.program_sha256),
+            **self._artifact(command.artifact_sha256),
+            "candidate_id": command.candidate_id,
+            "mode": command.cell.program.mode,
+            "pairs": self.config.pairs,
+            "seed": self.config.seed,
+        }
+
+
+def stage_of(command: c.JobCommand) -> Stage:
+    return Stage(type(command).__name__.removeprefix("Run").lower())
+
+
+def subject_of(command: c.JobCommand) -> str:
+    return command.program.name if isinstance(command, c.RunCapture) else command.cell.id
+
+
+def event_of(sweep_id: str, command: c.JobCommand, result: JobResult) -> e.Event:
+    """The event that a job's result is. Raises Refusal where the user's input, not the candidate, was at fault."""
+    if result.lost:
+        return e.JobLost(sweep_id, subject_of(command), stage_of(command), result.lost, result.node_id)
+    match command:
+        case c.RunCapture():
+            return _capture_event(sweep_id, command, result)
+        case c.RunCompile():
+            return _compile_event(sweep_id, command, result)
+        case c.RunGate():
+            return _gate_event(sweep_id, command, result)
+        case c.RunBench():
+            return _bench_event(sweep_id, command, result)
+
+
+def _capture_event(sweep_id: str, command: c.RunCapture, result: JobResult) -> e.Event:
+    last = result.outcomes[-1]
+    if last.status == "completed":
+        fields = {key: value for key, value in last.value.items() if key != "canonical"}
+        return e.ProgramCaptured(sweep_id, command.program.name, **fields, node_id=result.node_id)
+    if last.refusal and last.refusal["exit_code"] == USAGE_EXIT_CODE:
+        raise Refusal(last.refusal["fact"], limit=last.refusal["limit"], next_step=last.refusal["next_step"])
+    outcome, kind = _blame(last, otherwise=(Outcome.STRUCTURAL_REJECTION, ""))
+    return e.CaptureFailed(
+        sweep_id, command.program.name, command.program.source, outcome, kind, last.message, result.seconds, result.node_id
+    )
+
+
+def _compile_event(sweep_id: str, command: c.RunCompile, result: JobResult) -> e.Event:
+    last = result.outcomes[-1]
+    if last.status != "completed":
+        outcome, kind = _blame(last, otherwise=(Outcome.COMPILE_FAILURE, FailureKind.CRASH))
+        return e.CompileFailed(
+            sweep_id, command.cell.id, command.candidate_id, outcome, kind, last.message, result.seconds, result.node_id
+        )
+    value = last.value
+    return e.CandidateCompiled(
+        sweep_id,
+        command.cell.id,
+        command.candidate_id,
+        command.semantic_hash,
+        value["artifact_sha256"],
+        value["size_bytes"],
+        value["uri"],
+        value["compile_seconds"],
+        tuple(value["manifest"]),
+        result.node_id,
+    )
+
+
+def _blame(last: StepOutcome, otherwise: tuple[Outcome, str]) -> tuple[Outcome, str]:
+    """Outcome and kind of a child that died or raised; ``otherwise`` for an exception that is nobody's refusal."""
+    if last.status == "died":
+        return Outcome.COMPILE_FAILURE, _KIND_OF_DEATH[last.kind]
+    code = last.refusal["exit_code"] if last.refusal else 0
+    if code == Outcome.STRUCTURAL_REJECTION.exit_code:
+        return Outcome.STRUCTURAL_REJECTION, ""
+    if code == Outcome.SEMANTIC_DRIFT.exit_code:
+        return Outcome.SEMANTIC_DRIFT, ""
+    if last.refusal:
+        return Outcome.COMPILE_FAILURE, FailureKind.UNSUPPORTED
+    return otherwise
+
+
+def _gate_event(sweep_id: str, command: c.RunGate, result: JobResult) -> e.Event:
+    last = result.outcomes[-1]
+    decided = last.value if last.status == "completed" else _undecided(last)
+    return e.GateDecided(
+        sweep_id,
+        command.cell.id,
+        command.candidate_id,
+        decided["gate_run_id"],
+        command.artifact_sha256,
+        decided["status"],
+        decided["outcome"],
+        decided["outcome_kind"],
+        decided["message"],
+        decided["gate_version"],
+        decided["attestation"],
+        result.seconds,
+        tuple(decided["findings"]),
+        result.node_id,
+    )
+
+
+def _undecided(last: StepOutcome) -> dict[str, Any]:
+    """The judge itself died or raised: nothing was proven, in either direction."""
+    return {
+        "gate_run_id": uuid.uuid4().hex,
+        "status": Status.NOT_RUN,
+        "outcome": Outcome.UNDECIDED,
+        "outcome_kind": last.kind,
+        "message": f"the judge did not finish: {last.message}",
+        "gate_version": "",
+        "attestation": "",
+        "findings": [],
+    }
+
+
+def _bench_event(sweep_id: str, command: c.RunBench, result: JobResult) -> e.Event:
+    last = result.outcomes[-1]
+    identity = (sweep_id, command.cell.id, command.candidate_id, command.artifact_sha256)
+    if last.status != "completed":
+        return e.MeasureFailed(*identity, last.kind, last.message, result.seconds, result.node_id)
+    return e.Measured(*identity, result.seconds, tuple(last.value["measurements"]), result.node_id)

@@ -1,0 +1,145 @@
+"""The sweep file: what a person writes, read into what a driver needs. Grammar in ``sweep.schema.json``.
+
+Normalised, it is plain JSON with absolute choices filled in; that text is an event, so a resumed sweep needs no file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tensorfarm.compiler.pipeline import parse
+from tensorfarm.contract.digest import canonical_json
+from tensorfarm.contract.ir_contract import MUST_NOT_CHANGE, IrContract
+from tensorfarm.contract.numerics import read_contract, refuse_invalid
+from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.pipeline.plan import Plan, PlannedProgram
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class StageLimits:
+    """Wall seconds and memory of one child, by stage."""
+
+    capture_seconds: float = 300.0
+    compile_seconds: float = 600.0
+    gate_seconds: float = 300.0
+    bench_seconds: float = 300.0
+    memory_gib: float = 8.0
+
+    @property
+    def memory_bytes(self) -> int:
+        return int(self.memory_gib * _GIB)
+
+
+@dataclass(frozen=True)
+class SweepConfig:
+    """A sweep, normalised. ``contract`` is the parsed numerical contract, ``ir_rules`` the enforced rules.
+
+    ``python_path`` holds absolute folders; ``pairs`` is the number of ABBA pairs of a measurement.
+    """
+
+    name: str
+    contract: Mapping[str, Any]
+    ir_rules: tuple[str, ...]
+    python_path: tuple[str, ...]
+    programs: tuple[PlannedProgram, ...]
+    limits: StageLimits
+    pairs: int
+    seed: int
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(self.programs)
+
+    def to_json(self) -> str:
+        return canonical_json({"format": "tensorfarm.sweep/1", **asdict(self)})
+
+    @staticmethod
+    def from_json(text: str) -> SweepConfig:
+        value = json.loads(text)
+        return SweepConfig(
+            name=value["name"],
+            contract=value["contract"],
+            ir_rules=tuple(value["ir_rules"]),
+            python_path=tuple(value["python_path"]),
+            programs=tuple(
+                PlannedProgram(item["name"], item["source"], item["mode"], tuple(item["pipelines"]))
+                for item in value["programs"]
+            ),
+            limits=StageLimits(**value["limits"]),
+            pairs=value["pairs"],
+            seed=value["seed"],
+        )
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a sweep file."""
+    return json.loads(resources.files("tensorfarm.farm.app").joinpath("sweep.schema.json").read_text())
+
+
+def read_sweep_file(path: Path) -> SweepConfig:
+    """Read and normalise a sweep file. Refuses, naming the field, whatever is not in the grammar or not there."""
+    try:
+        value = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise Refusal(
+            f"sweep file {path} cannot be read: {error.strerror}", next_step="check the path given to farm sweep"
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Refusal(f"sweep file {path} is no YAML: {' '.join(str(error).split())}") from None
+    refuse_invalid(value, schema(), str(path))
+    folder = path.resolve().parent
+    contract_path = folder / value["contract"]
+    read_contract(contract_path)
+    ir_path = value.get("ir_contract")
+    rules = IrContract.read(folder / ir_path).must_not_change if ir_path else frozenset(MUST_NOT_CHANGE)
+    return SweepConfig(
+        name=value["sweep"],
+        contract=_plain(yaml.safe_load(contract_path.read_text())),
+        ir_rules=tuple(sorted(rules)),
+        python_path=tuple(str((folder / item).resolve()) for item in value.get("python_path", ())),
+        programs=_programs(value, folder),
+        limits=StageLimits(**value.get("limits", {})),
+        pairs=value.get("measure", {}).get("pairs", 12),
+        seed=value.get("seed", 0),
+    )
+
+
+def _programs(value: Mapping[str, Any], folder: Path) -> tuple[PlannedProgram, ...]:
+    made: list[PlannedProgram] = []
+    for item in value["programs"]:
+        source, is_file = item["module"], item["module"].endswith(".pt2")
+        name = item.get("name") or (Path(source).stem if is_file else source.rpartition(":")[2])
+        pipelines = tuple(str(parse(text)) for text in item.get("pipelines", value["pipelines"]))
+        mode = item.get("mode", value.get("mode", "inference"))
+        if any(other.name == name for other in made):
+            raise Refusal(f"two programs are called {name!r}", next_step="give one of them a name: field of its own")
+        if is_file:
+            source = str((folder / source).resolve())
+            if not Path(source).is_file():
+                raise Refusal(f"program {name}: {item['module']} does not exist", next_step="check the path")
+        elif ":" not in source:
+            raise Refusal(f"program {source!r} names no factory", limit="package.module:factory, or a .pt2 file")
+        made.append(PlannedProgram(name, source, mode, pipelines))
+    return tuple(made)
+
+
+def _plain(value: Any) -> Any:
+    """YAML's dates as text: the rest of a contract is plain already."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+
+
+
+

@@ -1,0 +1,47 @@
+"""``farm sweep``: run a sweep file, or go on with a sweep that was stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tensorfarm.farm.app.reading import sweep_report
+from tensorfarm.farm.app.sweep import SweepRequest, Watch, run_sweep
+from tensorfarm.farm.cli.options import DEFAULT_LOCK, DEFAULT_STORE, AsJson, Lock, Store
+from tensorfarm.farm.observe.progress import LiveProgress
+from tensorfarm.farm.observe.sweep_table import print_sweep
+
+
+def sweep(
+    config: Annotated[Path | None, typer.Argument(help="Sweep file (docs/sweep.md).")] = None,
+    store: Store = DEFAULT_STORE,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last unfinished sweep.")] = False,
+    sweep_id: Annotated[str, typer.Option("--sweep-id", help="Which unfinished sweep to resume.")] = "",
+    address: Annotated[str | None, typer.Option("--address", help="Ray cluster; this machine when left out.")] = None,
+    lock: Lock = DEFAULT_LOCK,
+    as_json: AsJson = False,
+) -> None:
+    """Compile, gate and measure every program of CONFIG under every pipeline. The exit code is the worst outcome's."""
+    console = Console(stderr=as_json)
+    request = SweepRequest(store, lock, config, resume or bool(sweep_id), sweep_id, address)
+    with LiveProgress(console) as progress:
+        watch = Watch(lambda state: progress.began(state.sweep_id, state.n_cells, len(state.ended)), progress.saw)
+        result = run_sweep(request, watch)
+    report = sweep_report(store, result.sweep_id)
+    if as_json:
+        print(json.dumps(report.as_json(), default=str))
+    else:
+        print_sweep(console, report.cells, report.times)
+    if not result.finished:
+        console.print(f'stopped; go on with "farm sweep --resume --sweep-id {result.sweep_id}"')
+    else:
+        console.print(f'results: {store}; again: farm report sweep; ask: farm query "from verdicts"', highlight=False)
+    raise typer.Exit(result.exit_code)
+
+
+def register(application: typer.Typer) -> None:
+    application.command("sweep")(sweep)

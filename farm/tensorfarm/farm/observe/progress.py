@@ -1,0 +1,74 @@
+"""What a person sees while a sweep runs: a bar and the last words on a terminal, one line an ended cell elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tensorfarm.contract import events as e
+from tensorfarm.contract.outcome import Outcome
+
+_STYLE = {Outcome.ADMITTED: "green"}
+
+
+class LiveProgress:
+    """Follows a sweep by its events. ``began`` is told how many cells there are and how many ended earlier."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[last]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("starting", total=None, last="")
+
+    def __enter__(self) -> LiveProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def began(self, sweep_id: str, n_cells: int, n_ended: int) -> None:
+        resumed = f", {n_ended} of them ended before" if n_ended else ""
+        self.console.print(f"sweep {sweep_id}: {n_cells} cells{resumed}")
+        self._bar.update(self._task, description=sweep_id, total=n_cells, completed=n_ended)
+
+    def saw(self, event: e.Event) -> None:
+        if isinstance(event, e.CandidateEnded):
+            self._ended(event)
+        elif isinstance(event, e.JobLost):
+            self.console.print(f"[yellow]{event.subject}: {event.stage} lost ({event.reason}); it is run again")
+        else:
+            self._bar.update(self._task, last=f"{event.subject}: {_WORDS.get(type(event), '')}")
+
+    def _ended(self, event: e.CandidateEnded) -> None:
+        outcome = Outcome(event.outcome)
+        kind = f" ({event.outcome_kind})" if event.outcome_kind else ""
+        text = f"{event.subject}: [{_STYLE.get(outcome, 'red')}]{outcome}[/]{kind}"
+        self.console.print(text + (f" {event.message}" if event.message else ""), highlight=False)
+        self._bar.advance(self._task)
+
+
+_WORDS: dict[type[e.Event], str] = {
+    e.ProgramCaptured: "captured",
+    e.CaptureFailed: "not captured",
+    e.CandidateSubmitted: "submitted",
+    e.CandidateCompiled: "compiled",
+    e.CompileFailed: "not compiled",
+    e.GateDecided: "judged",
+    e.ArtifactAdmitted: "admitted",
+    e.CacheAnswered: "answered from the cache",
+    e.Measured: "measured",
+    e.MeasureFailed: "not measured",
+}
