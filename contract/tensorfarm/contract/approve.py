@@ -1,6 +1,7 @@
-"""Approved identities: ``programs.lock`` holds the semantic hash a person signed off, ``programs.lock.d`` its canonical text.
+"""Approved identities: the semantic hashes that a person signed off.
 
-The text is kept so that a refusal can show the first difference, and so that a review of the lock shows what changed.
+``programs.lock`` holds them by program, ``programs.lock.d`` the canonical text of each. The text is kept so that a
+refusal can show the first difference, and so that a review of the lock shows what changed.
 """
 
 from __future__ import annotations

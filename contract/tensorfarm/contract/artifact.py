@@ -1,12 +1,14 @@
 """What a backend hands over: one bundle, addressed by its content, that runs without the compiler.
 
-Members: ``artifact.json`` (semantic hash, runtime and its options), ``graph.json`` (the lowered graph), ``weights.tensors``,
-``manifest.json`` and whatever files the runtime needs under ``runtime/``. What was gated is what ships: everyone loads these bytes.
+Members: ``artifact.json`` (semantic hash, runtime and its options), ``graph.json`` (the lowered graph),
+``weights.tensors``, ``manifest.json`` and whatever files the runtime needs under ``runtime/``. What was gated is what
+ships: everyone loads these bytes.
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,20 +67,17 @@ def write_artifact(
         "runtime": runtime,
         "options": dict(options),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(path.name + ".weights")
-    write_tensors(scratch, weights)
     members: dict[str, bytes | Path] = {
         "artifact.json": canonical_json(header).encode(),
         "graph.json": graph_json.dumps(graph).encode(),
-        "weights.tensors": scratch,
         "manifest.json": manifest.to_json().encode(),
     }
     members |= {RUNTIME_FOLDER + name: file for name, file in (runtime_files or {}).items()}
-    try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=path.name, dir=path.parent) as scratch:
+        members["weights.tensors"] = Path(scratch) / "weights"
+        write_tensors(members["weights.tensors"], weights)
         return pack(path, members)
-    finally:
-        scratch.unlink()
 
 
 def open_artifact(path: Path, expected_sha256: str) -> Artifact:

@@ -66,13 +66,18 @@ class Bundle:
         return self._archive.namelist()
 
     def read(self, name: str) -> bytes:
+        """A member's bytes. Raises CorruptBundle where there is none or its checksum is wrong."""
         try:
             return self._archive.read(name)
         except KeyError:
             raise CorruptBundle(f"bundle {self.path.name} has no member {name}") from None
+        except zipfile.BadZipFile:
+            raise CorruptBundle(
+                f"member {name} of bundle {self.path.name} is damaged", next_step="compile or capture it again"
+            ) from None
 
     def extract(self, target: Path, prefix: str = "") -> None:
-        """Write the members under ``prefix`` below ``target``, keeping the executable bit."""
+        """Write the members under ``prefix`` below ``target``, keeping the executable bit. Nothing lands outside."""
         for entry in self._archive.infolist():
             if not entry.filename.startswith(prefix):
                 continue
@@ -81,5 +86,5 @@ class Bundle:
                 raise CorruptBundle(f"bundle {self.path.name} holds the path {entry.filename}, outside of itself")
             place = target / relative
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(self._archive.read(entry))
+            place.write_bytes(self.read(entry.filename))
             place.chmod((entry.external_attr >> 16) & 0o777)

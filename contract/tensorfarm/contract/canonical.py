@@ -8,6 +8,9 @@ weights with equal bytes stay two values. The text is what ``programs.lock.d`` k
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 import torch
 
 from tensorfarm.contract import ops
@@ -29,7 +32,7 @@ class _Walk:
         self.text: list[str] = []
 
     def lines(self) -> list[str]:
-        random = [node.name for node in self.graph.nodes.values() if ops.is_random(node.op)]
+        random = [node.name for node in self.graph.nodes.values() if draws(node)]
         for item in self.graph.inputs:
             self._number(item.name)
             content = _leaf(item.literal) if item.spec is None else _spec(item.spec) + _grad(item.requires_grad)
@@ -90,6 +93,22 @@ class _Walk:
         return _leaf(value)
 
 
+def draws(node: Node) -> bool:
+    """True where the call takes numbers from a generator, so that its order among others of its kind is meaning.
+
+    Attention and dropout are random operators that draw nothing in a model that is not being trained.
+    """
+    if not ops.is_random(node.op):
+        return False
+    schema, given = ops.schema_of(node.op), dict(bound_arguments(node))
+    formals = {formal.name: formal for formal in schema.arguments} if schema else {}
+    if "dropout_p" in formals:
+        return given.get("dropout_p", 0.0) != 0.0
+    switch = next((name for name in ("train", "training") if name in formals), None)
+    # Dropped by ``bound_arguments`` where it is the default, which is not to train.
+    return switch is None or given.get(switch, False) is not False
+
+
 def bound_arguments(node: Node) -> list[tuple[str, Argument]]:
     """A node's arguments by schema name, in schema order; defaults spelled out and placement are dropped."""
     schema = ops.schema_of(node.op)
@@ -112,10 +131,15 @@ def bound_arguments(node: Node) -> list[tuple[str, Argument]]:
 def _is_default(formal: torch.Argument, value: Argument) -> bool:
     if formal.name == "layout" and value is torch.strided:
         return True
-    default = formal.default_value
-    if isinstance(default, list):
-        default = tuple(default)
-    return formal.has_default_value() and type(default) is type(value) and default == value
+    # By their text, not by ``==``: that holds -0.0 for 0.0 and True for 1.
+    return formal.has_default_value() and _literal(formal.default_value) == _literal(value)
+
+
+def _literal(value: object) -> str:
+    """A constant argument's text; a value that is computed (a reference) has one that no default can have."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_literal(item) for item in cast('Sequence[object]', value))}]"
+    return repr(value) if isinstance(value, Ref) else _leaf(cast("Argument", value))
 
 
 def _spec(spec: TensorSpec) -> str:

@@ -21,6 +21,7 @@ from tensorfarm.contract.graph import Graph, IllegalGraph
 from tensorfarm.contract.identity import input_spec_id, mint_semantic_hash
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.stopped_gradients import with_stopped_gradients
 
 _MESSAGE_LIMIT = 300
 
@@ -56,7 +57,8 @@ def load_factory(source: str) -> Callable[[], tuple[torch.nn.Module, Any]]:
         raise Refusal(f"factory {source!r}: {fact}", next_step=place) from error
     factory = getattr(module, name, None)
     if not callable(factory):
-        offered = ", ".join(sorted(key for key, value in vars(module).items() if callable(value) and key[0] != "_")[:8])
+        functions = [key for key, value in vars(module).items() if callable(value) and not isinstance(value, type)]
+        offered = ", ".join(sorted(key for key in functions if not key.startswith("_"))[:8])
         raise Refusal(
             f"factory {source!r}: {module_name} has no function {name!r}", next_step=f"it offers {offered or 'none'}"
         )
@@ -133,9 +135,7 @@ def captured(source: str, program: ExportedProgram, content: bytes | None = None
     )
 
 
-def _exported(
-    source: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> ExportedProgram:
+def _exported(source: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
     try:
         return torch.export.export(module, args, kwargs, strict=False)
     except Exception as error:
@@ -148,7 +148,7 @@ def _exported(
 
 def _functional(source: str, program: ExportedProgram) -> ExportedProgram:
     try:
-        return program.run_decompositions({})
+        return with_stopped_gradients(program).run_decompositions({})
     except Exception as error:
         # It traces the graph again, custom operators of the user's included.
         raise IllegalGraph(

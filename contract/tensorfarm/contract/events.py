@@ -155,7 +155,7 @@ class ArtifactAdmitted(Event):
 
 @dataclass(frozen=True)
 class CacheAnswered(Event):
-    """An admitted artifact of an earlier sweep (``admitted_in``) answers this cell; nothing is compiled or judged again.
+    """An admitted artifact of an earlier sweep (``admitted_in``) answers this cell; nothing is built or judged again.
 
     ``measured`` says whether that artifact has measurements too; their rows are found by candidate and artifact.
     """
@@ -192,7 +192,7 @@ class MeasureFailed(Event):
 
 @dataclass(frozen=True)
 class JobLost(Event):
-    """A node or an actor died under a job: infrastructure, never the compiler's fault. Retried elsewhere, up to a limit."""
+    """A node or an actor died under a job: infrastructure, never the compiler's fault. Retried, up to a limit."""
 
     stage: str
     reason: str
@@ -281,9 +281,17 @@ def _finite(value: Any) -> Any:
 
 
 def decoded(record: Recorded) -> Event:
-    """The event inside ``record``. Raises KeyError on an unknown type; unknown payload fields are ignored."""
+    """The event inside ``record``. Raises KeyError on an unknown type; unknown payload fields are ignored.
+
+    A float field is a float again, infinite or not; inside the rows of a field, infinities stay strings.
+    """
     kind = TYPES[record.type]
-    known = {item.name for item in fields(kind)}
-    payload = {key: value for key, value in json.loads(record.payload).items() if key in known}
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in payload.items()}
+    payload: dict[str, Any] = json.loads(record.payload)
+    values = {item.name: _field(item.type, payload[item.name]) for item in fields(kind) if item.name in payload}
     return kind(sweep_id=record.sweep_id, subject=record.subject, **values)
+
+
+def _field(declared: object, value: Any) -> Any:
+    if declared == "float":
+        return float(value)
+    return tuple(value) if isinstance(value, list) else value

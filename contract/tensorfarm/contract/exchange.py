@@ -1,7 +1,7 @@
 """How a judge and a subject speak: files in one folder, written once each, tensors apart from JSON.
 
-The judge writes ``request.json`` and ``inputs.tensors``; the subject, another process, writes ``outputs.tensors`` and then
-``report.json``. A subject that dies leaves no report. The judge reads nothing else of the subject.
+The judge writes ``request.json`` and ``inputs.tensors``; the subject, another process, writes ``outputs.tensors`` and
+then ``report.json``. A subject that dies leaves no report. The judge reads nothing else of the subject.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorfarm.contract.digest import canonical_json
+from tensorfarm.contract.refusal import Refusal
 
 REQUEST, REPORT = "request.json", "report.json"
 INPUTS, OUTPUTS = "inputs.tensors", "outputs.tensors"
@@ -63,6 +64,11 @@ def write_report(folder: Path, report: SubjectReport) -> None:
 
 
 def read_report(folder: Path) -> SubjectReport | None:
-    """The report, or None where the subject left none."""
+    """The report, or None where the subject left none. Refuses one that is not in the agreed form."""
     place = folder / REPORT
-    return SubjectReport(**json.loads(place.read_text())) if place.is_file() else None
+    if not place.is_file():
+        return None
+    try:
+        return SubjectReport(**json.loads(place.read_text()))
+    except (ValueError, TypeError) as error:
+        raise Refusal(f"the subject's report is malformed: {error}", limit="what write_report writes") from None

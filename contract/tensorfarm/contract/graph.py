@@ -204,24 +204,56 @@ class Graph:
     def validate(self) -> None:
         """Raise IllegalGraph at the first rule broken."""
         known: set[str] = set()
-        for name in (*(item.name for item in self.inputs), *self.weights):
-            if name in known:
+        named = [(item.name, item.name) for item in self.inputs] + [
+            (key, item.name) for key, item in self.weights.items()
+        ]
+        for key, name in named:
+            if key != name or key in known:
                 raise IllegalGraph(f"two values are called {name}")
-            known.add(name)
+            known.add(key)
         for key, node in self.nodes.items():
             if key != node.name or key in known:
                 raise IllegalGraph(f"two values are called {node.name}")
             for operand in node.operands():
                 if operand not in known:
                     raise IllegalGraph(f"node {key} ({node.op}) uses {operand} before it is defined")
-            schema = ops.schema_of(node.op)
-            if schema is not None and schema.is_mutable:
-                raise IllegalGraph(f"node {key} ({node.op}) at {node.source or 'unknown line'} writes to its arguments")
+            _refuse_call(node)
             known.add(key)
-        for output in self.outputs:
+        self._refuse_outputs(known)
+
+    def _refuse_outputs(self, known: set[str]) -> None:
+        targets = {
+            OutputKind.USER: {""},
+            OutputKind.MUTATES_INPUT: {item.name for item in self.inputs if item.spec},
+            OutputKind.MUTATES_BUFFER: {weight.target for weight in self.weights.values()},
+        }
+        for position, output in enumerate(self.outputs):
             for operand in references(output.value):
                 if operand not in known:
-                    raise IllegalGraph(f"an output is {operand}, which is not defined")
+                    raise IllegalGraph(f"output {position} is {operand}, which is not defined")
+            if output.target not in targets[output.kind]:
+                raise IllegalGraph(f"output {position} {output.kind.value} {output.target!r}, which is not there")
+
+
+def _refuse_call(node: Node) -> None:
+    """Raise IllegalGraph where the operator is unknown, writes, or does not take these arguments."""
+    try:
+        schema = ops.schema_of(node.op)
+    except Refusal as error:
+        raise IllegalGraph(f"node {node.name}: {error.fact}", next_step=error.next_step) from None
+    if schema is None:
+        return
+    if schema.is_mutable:
+        line = node.source or "unknown line"
+        raise IllegalGraph(f"node {node.name} ({node.op}) at {line} writes to its arguments")
+    by_position = [formal.name for formal in schema.arguments if not formal.kwarg_only][: len(node.args)]
+    by_name = [key for key, _ in node.kwargs]
+    strangers = set(by_name) - {formal.name for formal in schema.arguments}
+    if len(by_position) < len(node.args) or strangers or len({*by_position, *by_name}) < len(by_position + by_name):
+        given = f"{len(node.args)} by position, by name {', '.join(by_name) or 'none'}"
+        raise IllegalGraph(
+            f"node {node.name} ({node.op}) has arguments that it does not take: {given}", limit=str(schema)
+        )
 
 
 def rewired(node: Node, swap: Callable[[str], Argument]) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -27,6 +27,7 @@ _TORCH_ENUMS = {"dtype": torch.dtype, "layout": torch.layout, "memory_format": t
 
 
 def encoded_argument(value: Argument) -> Any:
+    """One argument as plain JSON values. Raises IllegalGraph for what no graph may hold."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -39,13 +40,16 @@ def encoded_argument(value: Argument) -> Any:
         return {"device": "target"}
     if isinstance(value, tuple):
         return [encoded_argument(item) for item in value]
+    # Asked of an object: an exporter may have left anything here, whatever the annotation says.
+    leaf = cast("object", value)
     for tag, kind in _TORCH_ENUMS.items():
-        if isinstance(value, kind):
-            return {tag: str(value).removeprefix("torch.")}
-    raise IllegalGraph(f"an argument of type {type(value).__name__} cannot be part of a graph")
+        if isinstance(leaf, kind):
+            return {tag: str(leaf).removeprefix("torch.")}
+    raise IllegalGraph(f"an argument of type {type(leaf).__name__} cannot be part of a graph")
 
 
 def decoded_argument(value: Any) -> Argument:
+    """The inverse of ``encoded_argument``. Raises IllegalGraph on an unknown tag."""
     if isinstance(value, list):
         return tuple(decoded_argument(item) for item in value)
     if not isinstance(value, dict):
@@ -171,6 +175,7 @@ def _decoded_node(item: dict[str, Any]) -> Node:
 
 
 def dumps(graph: Graph) -> str:
+    """The graph as canonical JSON: equal graphs, names included, give equal text."""
     return canonical_json(encoded(graph))
 
 

@@ -1,4 +1,4 @@
-"""Who is who: the semantic hash of a program and the ids derived from it. Minted once at capture, carried ever after."""
+"""Who is who: the semantic hash of a program and the ids derived from it. Minted at capture, carried ever after."""
 
 from __future__ import annotations
 

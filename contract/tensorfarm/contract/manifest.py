@@ -52,6 +52,10 @@ class Entry:
     attributes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+def _entry(*, kind: str, decision: str, numerics: str, **plain: Any) -> Entry:
+    return Entry(kind=EntryKind(kind), decision=Decision(decision), numerics=Numerics(numerics), **plain)
+
+
 @dataclass(frozen=True)
 class Manifest:
     """``captured_ir_hash`` is the graph the compiler was handed, ``lowered_ir_hash`` the one in the artifact."""
@@ -68,17 +72,8 @@ class Manifest:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Manifest:
-        entries = tuple(
-            Entry(
-                **{
-                    **entry,
-                    "kind": EntryKind(entry["kind"]),
-                    "decision": Decision(entry["decision"]),
-                    "numerics": Numerics(entry["numerics"]),
-                }
-            )
-            for entry in value["entries"]
-        )
+        """Read what ``to_json`` wrote. Raises KeyError, TypeError or ValueError on anything else."""
+        entries = tuple(_entry(**entry) for entry in value["entries"])
         fields = {key: item for key, item in value.items() if key not in ("format", "entries")}
         return Manifest(**fields, entries=entries)
 
@@ -89,7 +84,8 @@ class Manifest:
             if entry.kind is not EntryKind.PASS:
                 continue
             if entry.ir_hash_before != at:
-                found.append(f"before {entry.name}: the graph is {entry.ir_hash_before[:12]}, the last entry left {at[:12]}")
+                seen = entry.ir_hash_before[:12]
+                found.append(f"before {entry.name}: the graph is {seen}, the last entry left {at[:12]}")
             at = entry.ir_hash_after
         if at != self.lowered_ir_hash:
             found.append(f"after the last pass: the artifact's graph is {self.lowered_ir_hash[:12]}, not {at[:12]}")

@@ -7,6 +7,7 @@ The hash covers what is enforced; the header (id, author, date) is left out.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -65,14 +66,16 @@ def read_contract(path: Path) -> NumericalContract:
         raise Refusal(
             f"contract {path} cannot be read: {error.strerror}", next_step="check the path in the sweep file"
         ) from None
-    except yaml.YAMLError as error:
-        raise Refusal(f"contract {path} is no YAML: {' '.join(str(error).split())}", next_step="mend it there") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        fact = f"contract {path} is no YAML: {' '.join(str(error).split())}"
+        raise Refusal(fact, next_step="mend it there") from None
     return parse_contract(value, str(path))
 
 
 def parse_contract(value: Any, place: str = "contract") -> NumericalContract:
     """Validate and freeze an already parsed contract; ``place`` names it in errors."""
     refuse_invalid(value, schema(), place)
+    _refuse_nan(value, place)
     enforced = {key: item for key, item in value.items() if key != "contract"}
     sampling, budgets = value["oracle"]["monte_carlo"], value["budgets"]
     return NumericalContract(
@@ -99,6 +102,15 @@ def refuse_invalid(value: Any, against: Mapping[str, Any], place: str) -> None:
         limit=f"known here: {known}" if known else "",
         next_step="correct that field",
     )
+
+
+def _refuse_nan(value: Any, place: str) -> None:
+    """A schema's limits let NaN through, and no value is outside a budget of NaN."""
+    for item in value.values():
+        if isinstance(item, Mapping):
+            _refuse_nan(item, place)
+        elif isinstance(item, float) and math.isnan(item):
+            raise Refusal(f"{place}: a number is NaN", next_step="write the number that is meant")
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """A program: canonical graph, weights as bytes, example inputs, and where the original came from.
 
-Weights are never re-initialised: seeded weights differ between CPU instruction sets. Invariant: ``semantic_hash`` is the
-one that capture minted, and every weight's bytes hash to what the graph says.
+Weights are never re-initialised: seeded weights differ between CPU instruction sets. Invariant: ``semantic_hash`` is
+the one that capture minted, and every weight's bytes hash to what the graph says.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Program:
 
     @property
     def canonical(self) -> str:
+        """The text that ``semantic_hash`` is the hash of."""
         return canonical_text(self.graph)
 
     def save(self, path: Path) -> str:
@@ -56,24 +57,18 @@ class Program:
             "in_spec": self.in_spec,
             "out_spec": self.out_spec,
         }
-        scratch = path.with_name(path.name + ".parts")
-        weights, inputs = scratch / "weights", scratch / "inputs"
-        write_tensors(weights, self.weights)
-        write_tensors(inputs, self.inputs)
         members: dict[str, bytes | Path] = {
             "program.json": canonical_json(header).encode(),
             "graph.json": graph_json.dumps(self.graph).encode(),
-            "weights.tensors": weights,
-            "inputs.tensors": inputs,
         }
         if self.exported is not None:
             members[EXPORTED] = self.exported
-        try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=path.name, dir=path.parent) as scratch:
+            for name, tensors in (("weights.tensors", self.weights), ("inputs.tensors", self.inputs)):
+                place = members[name] = Path(scratch) / name
+                write_tensors(place, tensors)
             return pack(path, members)
-        finally:
-            weights.unlink()
-            inputs.unlink()
-            scratch.rmdir()
 
     @staticmethod
     def load(path: Path, expected_sha256: str | None = None) -> Program:

@@ -1,7 +1,7 @@
 """Tensors as files: bytes, strides, offsets and sharing survive; no pickle, so reading one runs no code.
 
-Layout: one safetensors file whose entries are whole storages as bytes, and one JSON metadata entry that says which named
-tensor is which view of which storage. Equal tensors in equal order give equal bytes.
+Layout: one safetensors file whose entries are whole storages as bytes, and one JSON metadata entry that says which
+named tensor is which view of which storage. Equal tensors in equal order give equal bytes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -23,7 +24,7 @@ _METADATA_KEY = "tensorfarm.tensors/1"
 
 def tensor_sha256(tensor: torch.Tensor) -> str:
     """sha256 of dtype, shape and element bits in row-major order; strides and device do not count."""
-    dense = tensor.detach().cpu().contiguous()
+    dense = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     seen = hashlib.sha256(f"{dense.dtype}{tuple(dense.shape)}".encode())
     seen.update(_bytes_of(dense))
     return seen.hexdigest()
@@ -58,8 +59,11 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
-    save_file(content, partial, metadata={_METADATA_KEY: canonical_json(views)})
-    partial.rename(path)
+    try:
+        save_file(content, partial, metadata={_METADATA_KEY: canonical_json(views)})
+        partial.rename(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
@@ -68,22 +72,22 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         with safe_open(path, framework="pt") as stream:
             metadata = stream.metadata() or {}
             storages = {name: stream.get_tensor(name).clone() for name in stream.keys()}  # noqa: SIM118 (no mapping)
-        views = json.loads(metadata[_METADATA_KEY])
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        views: list[dict[str, Any]] = json.loads(metadata[_METADATA_KEY])
+        return {view["name"]: _view(storages[view["storage"]], view) for view in views}
+    except (OSError, SafetensorError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise Refusal(
             f"{path.name} is no readable tensor file: {error}",
             limit="a whole file written by write_tensors",
             next_step="write it again from its source",
         ) from None
-    return {view["name"]: _view(storages[view["storage"]], view) for view in views}
 
 
-def _view(storage: torch.Tensor, view: dict[str, object]) -> torch.Tensor:
+def _view(storage: torch.Tensor, view: dict[str, Any]) -> torch.Tensor:
     dtype: torch.dtype = getattr(torch, str(view["dtype"]))
     tensor = torch.empty(0, dtype=dtype).set_(storage.untyped_storage(), view["offset"], view["shape"], view["stride"])
     if view["conjugate"]:
         tensor = torch.conj(tensor)
-    return torch._neg_view(tensor) if view["negative"] else tensor
+    return torch.ops.aten._neg_view(tensor) if view["negative"] else tensor
 
 
 def _storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
@@ -92,4 +96,4 @@ def _storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _bytes_of(dense: torch.Tensor) -> memoryview:
-    return memoryview(dense.reshape(-1).view(torch.uint8).numpy()) if dense.numel() else memoryview(b"")
+    return dense.reshape(-1).view(torch.uint8).numpy().data if dense.numel() else memoryview(b"")
