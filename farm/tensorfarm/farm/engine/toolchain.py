@@ -1,7 +1,7 @@
 """A toolchain: the environment in which candidates are compiled, as facts that can be hashed.
 
-The hash is part of every candidate's key: another torch, another g++, another processor or an edited compiler is another
-candidate.
+The hash is part of every candidate's key: another torch, another g++, another processor or an edited compiler makes
+another candidate.
 """
 
 from __future__ import annotations

@@ -1,0 +1,150 @@
+"""The Ray cluster under an engine: one started here, bound to loopback, or one that already runs somewhere.
+
+What is missing is said before anything is submitted: Ray itself waits in silence for a resource that no node offers.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray._private import ray_constants
+from ray._private import worker as ray_worker
+
+from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.engine.config import PoolSpec
+
+_PROBE_SECONDS = 3.0
+# A client's preface and an empty settings frame; a server answers with settings of its own.
+_HTTP2_SETTINGS = 4
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _HTTP2_SETTINGS, 0, 0, 0, 0, 0])
+_LOOPBACK = "127.0.0.1"
+_OBJECT_STORE_BYTES = 128 << 20
+# Jobs travel as files: the object store stays small. A dead node is noticed in about two seconds.
+_HEALTH = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
+_ENVIRONMENT = {
+    # Ray listens on every interface unless it believes that this machine cannot be part of a cluster.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # An actor that asked for no GPU sees none.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+_log = logging.getLogger("tensorfarm.ray")
+
+
+def start_local(pools: Sequence[PoolSpec], cores: int | None) -> None:
+    """Start Ray on this machine alone, with the resources that ``pools`` ask for."""
+    resources: dict[str, float] = {}
+    for pool in pools:
+        resources[pool.resource] = resources.get(pool.resource, 0.0) + pool.actors
+    _keep_standard_output()
+    with _only_this_machine():
+        ray.init(
+            address="local",
+            num_cpus=cores,
+            resources=resources,
+            include_dashboard=False,
+            object_store_memory=_OBJECT_STORE_BYTES,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _node_ip_address=_LOOPBACK,
+            _system_config=_HEALTH,
+        )
+
+
+def _keep_standard_output() -> None:
+    """Ray prints what a raylet has to say to standard output, whatever it is told: there our own answers go."""
+
+    def log(data: Mapping[str, Any], ignore_prefix: bool) -> None:
+        _log.info("%s: %s", data["pid"], " ".join(data["lines"]))
+
+    ray_worker.print_to_stdstream = log
+
+
+@contextmanager
+def _only_this_machine() -> Generator[None]:
+    """Ray reads these when it is imported and when it starts its servers: they must hold for both."""
+    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
+    cluster_before = ray_constants.ENABLE_RAY_CLUSTER
+    os.environ.update(_ENVIRONMENT)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = cluster_before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def join(address: str) -> None:
+    """Connect to a running cluster. Raises Refusal where nothing answers within three seconds."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise Refusal(f"{address!r} is no Ray address", limit="HOST:PORT", next_step="give the head node's address")
+    try:
+        _probe(host, int(port))
+    except OSError as problem:
+        raise Refusal(
+            f"no Ray cluster answers at {address}: {problem}",
+            limit=f"{_PROBE_SECONDS:g} s",
+            next_step='start one with "ray start --head" there, or leave the address out to run on this machine',
+        ) from None
+    _keep_standard_output()
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as problem:
+        text = str(problem).strip().splitlines() or [type(problem).__name__]
+        raise Refusal(
+            f"what answers at {address} is no Ray cluster that this driver can join: {text[0]}",
+            limit=f"Ray {ray.__version__}, Python of the same minor version",
+            next_step='ask "ray status" on the head node',
+        ) from None
+
+
+def _probe(host: str, port: int) -> None:
+    """Raise OSError unless a gRPC server greets within the limit: Ray itself tries a wrong port for two minutes."""
+    with socket.create_connection((host, port), timeout=_PROBE_SECONDS) as connection:
+        if os.environ.get("RAY_USE_TLS") == "1":
+            return
+        connection.sendall(_HTTP2_GREETING)
+        greeting = connection.recv(9)
+        if len(greeting) < 9 or greeting[3] != _HTTP2_SETTINGS:
+            raise ConnectionError("what listens there is something else")
+
+
+def alive_nodes() -> list[dict[str, Any]]:
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def node_cores(node_id: str) -> int:
+    """Cores that Ray counts on a node; one where it counts none."""
+    for node in ray.nodes():
+        if node["NodeID"] == node_id:
+            return max(1, int(node["Resources"].get("CPU", 1)))
+    return 1
+
+
+def offered(resource: str) -> int:
+    """Units of ``resource`` over all nodes that are alive."""
+    return int(sum(node["Resources"].get(resource, 0) for node in alive_nodes()))
+
+
+def require(pools: Sequence[PoolSpec]) -> None:
+    """Raise Refusal unless some node offers each pool's resource."""
+    missing = sorted({pool.resource for pool in pools if offered(pool.resource) < 1})
+    if missing:
+        flag = ", ".join(f'"{name}": 1' for name in missing)
+        raise Refusal(
+            f"no node of the cluster offers {' and '.join(missing)}",
+            limit="one unit a supervisor",
+            next_step=f"add to a node's start: ray start --resources='{{{flag}}}'",
+        )
