@@ -22,7 +22,16 @@ QUICK_PROGRAMS = ("bert", "convnet")
 def swept(config: Path, folder: Path) -> tuple[float, dict[str, object]]:
     """Run one sweep in a fresh process; its wall time in seconds and its report."""
     environment = os.environ | {"TENSORFARM_BUILD_ROOT": str(folder / "build")}
-    command = [sys.executable, "-m", "tensorfarm.farm", "sweep", str(config), "--json", "--store", str(folder / "store")]
+    command = [
+        sys.executable,
+        "-m",
+        "tensorfarm.farm",
+        "sweep",
+        str(config),
+        "--json",
+        "--store",
+        str(folder / "store"),
+    ]
     started = time.monotonic()
     done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return time.monotonic() - started, json.loads(done.stdout)
@@ -52,7 +61,12 @@ def main() -> None:
     goals = [
         Goal("cold sweep, seconds", "<= 240", cold, cold <= 240),
         Goal("second sweep from the cache, seconds", "<= 30", warm, warm <= 30),
-        Goal("cells admitted", f"{len(outcomes)} of {len(outcomes)}", outcomes.count("admitted"), set(outcomes) == {"admitted"}),
+        Goal(
+            "cells admitted",
+            f"{len(outcomes)} of {len(outcomes)}",
+            outcomes.count("admitted"),
+            set(outcomes) == {"admitted"},
+        ),
         Goal("cells answered from the cache", f"all {len(cached)}", sum(cached), all(cached)),
     ]
     details = {"cold_times": first["times"], "cells": first["cells"], "quick": quick}

@@ -71,7 +71,9 @@ class FakeDesk:
             case c.RunCompile(cell, candidate_id):
                 self.compiled.append(cell.id)
                 if cell.pipeline == "crashes":
-                    return e.CompileFailed(SWEEP, subject, candidate_id, Outcome.COMPILE_FAILURE, "crash", "SIGSEGV", 0.1)
+                    return e.CompileFailed(
+                        SWEEP, subject, candidate_id, Outcome.COMPILE_FAILURE, "crash", "SIGSEGV", 0.1
+                    )
                 return e.CandidateCompiled(SWEEP, subject, candidate_id, "hash", "art" + cell.id, 1, "uri", 0.1)
             case c.RunGate(cell, candidate_id):
                 wrong = cell.pipeline == "wrong"
@@ -86,7 +88,20 @@ class FakeDesk:
             match command:
                 case c.Submit(cell):
                     yield e.CandidateSubmitted(
-                        SWEEP, cell.id, "id" + cell.id, "p", "hash", "spec", "training", "fx", "x", "cpu", "t", "c", "h", "f"
+                        SWEEP,
+                        cell.id,
+                        "id" + cell.id,
+                        "p",
+                        "hash",
+                        "spec",
+                        "training",
+                        "fx",
+                        "x",
+                        "cpu",
+                        "t",
+                        "c",
+                        "h",
+                        "f",
                     )
                     if cell.pipeline == "cached":
                         yield e.CacheAnswered(SWEEP, cell.id, "id" + cell.id, "a", "g", "earlier", True)

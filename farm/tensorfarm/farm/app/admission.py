@@ -64,7 +64,7 @@ class ArtifactCache:
                 place.rename(place.with_suffix(".quarantined"))
                 continue
             found[row["candidate_id"]] = Admitted(
-                row["artifact_sha256"], row["gate_run_id"], row["sweep_id"], row["measured"]
+                row["artifact_sha256"], row["gate_run_id"], row["sweep_id"], row["measurements"] != "[]"
             )
         return found
 

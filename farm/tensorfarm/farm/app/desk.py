@@ -86,7 +86,7 @@ class SweepDesk:
             semantic_hash=command.semantic_hash,
             input_spec_id=command.input_spec_id,
             mode=cell.program.mode,
-            contract_hash=self.contract.hash,
+            contract_hash=self.book.config.judged_under,
             target=toolchain.target,
             toolchain_id=toolchain.id,
             pipeline=cell.pipeline,

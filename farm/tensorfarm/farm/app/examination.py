@@ -20,7 +20,14 @@ from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.store.layout import StoreLayout
 
 # Lowest versions that are tried, from pyproject.toml; torch goes with the triton that its own metadata names.
-_AT_LEAST = {"torch": "2.11", "triton": "3.6", "ray": "2.60", "duckdb": "1.4", "deltalake": "1.6", "transformers": "5.0"}
+_AT_LEAST = {
+    "torch": "2.11",
+    "triton": "3.6",
+    "ray": "2.60",
+    "duckdb": "1.4",
+    "deltalake": "1.6",
+    "transformers": "5.0",
+}
 _APT_LINE = "apt-get install git make g++ python3-venv python3-dev"
 _MEMORY_GIB = 4.0
 
@@ -36,7 +43,15 @@ class Finding:
 def examine(store: Path) -> list[Finding]:
     """All findings, healthy ones too. Starts no cluster and writes nothing but the store's folders."""
     packages = [_package(name, minimum) for name, minimum in _AT_LEAST.items()]
-    return [_python(), *packages, _compiler(), _headers(), _memory(), _folder("store", lambda: _store(store)), _builds()]
+    return [
+        _python(),
+        *packages,
+        _compiler(),
+        _headers(),
+        _memory(),
+        _folder("store", lambda: _store(store)),
+        _builds(),
+    ]
 
 
 def _python() -> Finding:

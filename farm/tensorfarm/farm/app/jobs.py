@@ -54,7 +54,7 @@ class JobBook:
             case c.RunGate():
                 steps = self._gate_steps(command)
             case c.RunBench():
-                steps = (self._step(BENCH, "worker", self.config.limits.bench_seconds, self._bench(command)),)
+                steps = (self._step(BENCH, "subject", self.config.limits.bench_seconds, self._bench(command)),)
         return Job(f"{stage}:{subject}", POOL_OF[stage], steps, exclusive=stage is Stage.BENCH)
 
     def _step(
@@ -94,7 +94,7 @@ class JobBook:
             "semantic_hash": command.semantic_hash,
             "mode": command.cell.program.mode,
             "contract": dict(self.config.contract),
-            "ir_contract": {"may_change": [], "must_not_change": list(self.config.ir_rules)},
+            "ir_contract": dict(self.config.ir_contract),
             "folder": str(self.layout.work / f"gate-{command.candidate_id[:16]}-{uuid.uuid4().hex[:8]}"),
             "oracle_cache": str(self.layout.oracle),
             "seed": self.config.seed,
@@ -102,7 +102,7 @@ class JobBook:
         seconds = self.config.limits.gate_seconds
         return (
             self._step(PREPARE, "judge", seconds, request),
-            self._step(SUBJECT, "worker", seconds, request, tolerated=True),
+            self._step(SUBJECT, "subject", seconds, request, tolerated=True),
             self._step(DECIDE, "judge", seconds, request),
         )
 
@@ -149,7 +149,14 @@ def _capture_event(sweep_id: str, command: c.RunCapture, result: JobResult) -> e
         raise Refusal(last.refusal["fact"], limit=last.refusal["limit"], next_step=last.refusal["next_step"])
     outcome, kind = _blame(last, otherwise=(Outcome.STRUCTURAL_REJECTION, ""))
     return e.CaptureFailed(
-        sweep_id, command.program.name, command.program.source, outcome, kind, last.message, result.seconds, result.node_id
+        sweep_id,
+        command.program.name,
+        command.program.source,
+        outcome,
+        kind,
+        last.message,
+        result.seconds,
+        result.node_id,
     )
 
 

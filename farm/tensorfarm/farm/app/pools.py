@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 
-from tensorfarm.farm.engine.pool import EngineConfig, PoolSpec, RoleSpec
+from tensorfarm.farm.engine.config import EngineConfig, PoolSpec, RoleSpec
 
-# Imported by the parents once, so that each child starts warm. The judge's parent imports no compiler.
-_WORKER_MODULES = (
-    "torch",
-    "torch._dynamo",
-    "torch._inductor.compile_fx",
-    "torch._inductor.cpp_builder",
-    "transformers",
-    "tensorfarm.compiler.compile",
-    "tensorfarm.gate.subject.run",
-    "tensorfarm.farm.measure.pairs",
-    "tensorfarm.farm.app.capturing",
-)
-_JUDGE_MODULES = ("torch", "transformers", "tensorfarm.gate.judge")
+# Imported by the parents once, so that each child starts warm. A judge's parent imports no code generator; our compiler
+# is in a worker's alone.
+_RUNTIME = ("torch", "torch._dynamo", "torch._inductor.compile_fx", "tensorfarm.contract.inductor_probe")
+_ROLES = {
+    "worker": (*_RUNTIME, "transformers", "tensorfarm.compiler.compile", "tensorfarm.farm.app.capturing"),
+    "subject": (*_RUNTIME, "tensorfarm.gate.subject.run", "tensorfarm.farm.measure.pairs"),
+    "judge": ("torch", "transformers", "tensorfarm.gate.judge"),
+}
 
 
 def engine_config(address: str | None) -> EngineConfig:
@@ -29,11 +24,11 @@ def engine_config(address: str | None) -> EngineConfig:
     cores = os.cpu_count() or 1
     return EngineConfig(
         pools=(
-            PoolSpec("compile", resource="farm_compile", actors=max(1, cores // 2), slots=min(cores, 2), cores_per_job=1),
-            PoolSpec("gate", resource="farm_gate", actors=max(1, cores // 2), slots=min(cores, 2), cores_per_job=1),
-            PoolSpec("bench", resource="farm_bench", actors=1, slots=1, cores_per_job=cores),
+            PoolSpec("compile", resource="farm_compile", actors=max(1, cores // 2), slots=min(cores, 2), cores=1),
+            PoolSpec("gate", resource="farm_gate", actors=max(1, cores // 2), slots=min(cores, 2), cores=1),
+            PoolSpec("bench", resource="farm_bench", actors=1, slots=1, cores=cores),
         ),
-        roles={"worker": RoleSpec(preload=_WORKER_MODULES), "judge": RoleSpec(preload=_JUDGE_MODULES)},
+        roles={name: RoleSpec(preload=modules) for name, modules in _ROLES.items()},
         address=address,
-        cores_per_node=cores,
+        cores_per_node=cores if address is None else None,
     )

@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
+from tensorfarm.farm.store.tables import ArrowTable
 
 
 @dataclass(frozen=True)
@@ -44,15 +43,15 @@ def sweep_report(store: Path, sweep_id: str = "", as_of: datetime | None = None)
         known = [row["sweep_id"] for row in reader.named("sweeps").to_pylist()]
         if not known:
             raise Refusal(f"store {store} holds no sweep", next_step='run "farm sweep CONFIG" first')
-        chosen = sweep_id or known[-1]
+        chosen = sweep_id or known[0]
         if chosen not in known:
-            raise Refusal(f"sweep {chosen!r} is not in {store}", limit=f"known: {', '.join(known[-5:])}")
+            raise Refusal(f"sweep {chosen!r} is not in {store}", limit=f"known: {', '.join(known[:5])}")
         cells = reader.named("report_sweep", sweep_id=chosen).to_pylist()
         times = reader.named("sweep_times", sweep_id=chosen).to_pylist()[0]
     return SweepReport(chosen, cells, times)
 
 
-def query_store(store: Path, sql: str, as_of: datetime | None = None) -> pa.Table:
+def query_store(store: Path, sql: str, as_of: datetime | None = None) -> ArrowTable:
     """Run read-only SQL over the store's tables. Refuses SQL that does not run, in one line."""
     with Reader(StoreLayout(store), as_of=as_of) as reader:
         return reader.query(sql)

@@ -31,12 +31,12 @@ from tensorfarm.farm.store.journal import Journal, claim_writer
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
 from tensorfarm.farm.store.sealer import seal
-from tensorfarm.gate.verdict import gate_version
+from tensorfarm.gate.judge import gate_version
 
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """What the command line asked for. ``config`` is None for a resume by id alone; ``resume`` may be an id or empty."""
+    """What the command line asked for. A resume needs neither ``config`` nor ``sweep_id``: the newest one is meant."""
 
     store: Path
     lock: Path
@@ -130,7 +130,7 @@ def _resumed(request: SweepRequest, config: SweepConfig | None, layout: StoreLay
                 limit=f"unfinished here: {known}",
                 next_step="run farm sweep without --resume to start one",
             )
-        sweep_id = wanted[-1]["sweep_id"]
+        sweep_id = wanted[0]["sweep_id"]
         history = tuple(reader.events(sweep_id))
     first = e.decoded(history[0])
     if not isinstance(first, e.SweepStarted):

@@ -15,13 +15,14 @@ from typing import Any
 import yaml
 
 from tensorfarm.compiler.pipeline import parse
-from tensorfarm.contract.digest import canonical_json
-from tensorfarm.contract.ir_contract import MUST_NOT_CHANGE, IrContract
-from tensorfarm.contract.numerics import read_contract, refuse_invalid
+from tensorfarm.contract.digest import canonical_json, sha256_json
+from tensorfarm.contract.ir_contract import MAY_CHANGE, MUST_NOT_CHANGE, IrContract
+from tensorfarm.contract.numerics import parse_contract, read_contract, refuse_invalid
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.pipeline.plan import Plan, PlannedProgram
 
 _GIB = 1 << 30
+_STRICT: Mapping[str, Any] = {"may_change": [*MAY_CHANGE], "must_not_change": [*MUST_NOT_CHANGE]}
 
 
 @dataclass(frozen=True)
@@ -41,19 +42,24 @@ class StageLimits:
 
 @dataclass(frozen=True)
 class SweepConfig:
-    """A sweep, normalised. ``contract`` is the parsed numerical contract, ``ir_rules`` the enforced rules.
+    """A sweep, normalised. ``contract`` and ``ir_contract`` are the parsed files, checked when they were read.
 
     ``python_path`` holds absolute folders; ``pairs`` is the number of ABBA pairs of a measurement.
     """
 
     name: str
     contract: Mapping[str, Any]
-    ir_rules: tuple[str, ...]
+    ir_contract: Mapping[str, Any]
     python_path: tuple[str, ...]
     programs: tuple[PlannedProgram, ...]
     limits: StageLimits
     pairs: int
     seed: int
+
+    @property
+    def judged_under(self) -> str:
+        """Hash of everything that a verdict depends on besides program, artifact and gate."""
+        return sha256_json([parse_contract(self.contract).hash, self.ir_contract, self.seed])
 
     @property
     def plan(self) -> Plan:
@@ -68,7 +74,7 @@ class SweepConfig:
         return SweepConfig(
             name=value["name"],
             contract=value["contract"],
-            ir_rules=tuple(value["ir_rules"]),
+            ir_contract=value["ir_contract"],
             python_path=tuple(value["python_path"]),
             programs=tuple(
                 PlannedProgram(item["name"], item["source"], item["mode"], tuple(item["pipelines"]))
@@ -100,17 +106,21 @@ def read_sweep_file(path: Path) -> SweepConfig:
     contract_path = folder / value["contract"]
     read_contract(contract_path)
     ir_path = value.get("ir_contract")
-    rules = IrContract.read(folder / ir_path).must_not_change if ir_path else frozenset(MUST_NOT_CHANGE)
     return SweepConfig(
         name=value["sweep"],
         contract=_plain(yaml.safe_load(contract_path.read_text())),
-        ir_rules=tuple(sorted(rules)),
+        ir_contract=_ir_contract(folder / ir_path) if ir_path else _STRICT,
         python_path=tuple(str((folder / item).resolve()) for item in value.get("python_path", ())),
         programs=_programs(value, folder),
         limits=StageLimits(**value.get("limits", {})),
         pairs=value.get("measure", {}).get("pairs", 12),
         seed=value.get("seed", 0),
     )
+
+
+def _ir_contract(path: Path) -> Mapping[str, Any]:
+    IrContract.read(path)
+    return yaml.safe_load(path.read_text())
 
 
 def _programs(value: Mapping[str, Any], folder: Path) -> tuple[PlannedProgram, ...]:
@@ -139,7 +149,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
-
-
-
-

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import typer
-from rich.console import Console
 
 from tensorfarm.farm.app.examination import examine
 from tensorfarm.farm.cli.options import DEFAULT_STORE, AsJson, Store
+from tensorfarm.farm.cli.screen import screen
 
 
 def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
@@ -17,7 +17,7 @@ def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps([vars(finding) for finding in findings]))
     else:
-        console = Console(highlight=False)
+        console = screen()
         for finding in findings:
             mark = "[green]ok[/]   " if finding.healthy else "[red]wrong[/]"
             advice = f"; {finding.advice}" if finding.advice else ""

@@ -6,11 +6,11 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tensorfarm.farm.app.reading import moment, query_store
 from tensorfarm.farm.cli.options import DEFAULT_STORE, AsJson, AsOf, Store
+from tensorfarm.farm.cli.screen import screen
 
 
 def query(
@@ -29,7 +29,7 @@ def query(
         table.add_column(name, overflow="fold")
     for row in result.to_pylist():
         table.add_row(*("" if value is None else str(value) for value in row.values()))
-    Console(markup=False).print(table)
+    screen(markup=False).print(table)
 
 
 def register(application: typer.Typer) -> None:

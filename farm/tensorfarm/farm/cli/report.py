@@ -6,10 +6,10 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tensorfarm.farm.app.reading import moment, sweep_report
 from tensorfarm.farm.cli.options import DEFAULT_STORE, AsJson, AsOf, Store
+from tensorfarm.farm.cli.screen import screen
 from tensorfarm.farm.observe.sweep_table import print_sweep
 
 application = typer.Typer(help="Reports over the store.", no_args_is_help=True)
@@ -32,8 +32,8 @@ def sweep(
     if as_json:
         print(json.dumps(report.as_json(), default=str))
     else:
-        console = Console()
-        console.print(f"sweep {report.sweep_id}", highlight=False)
+        console = screen()
+        console.print(f"sweep {report.sweep_id}")
         print_sweep(console, report.cells, report.times)
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tensorfarm.farm.app.reading import sweep_report
 from tensorfarm.farm.app.sweep import SweepRequest, Watch, run_sweep
 from tensorfarm.farm.cli.options import DEFAULT_LOCK, DEFAULT_STORE, AsJson, Lock, Store
+from tensorfarm.farm.cli.screen import screen
 from tensorfarm.farm.observe.progress import LiveProgress
 from tensorfarm.farm.observe.sweep_table import print_sweep
 
@@ -26,7 +26,7 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:
     """Compile, gate and measure every program of CONFIG under every pipeline. The exit code is the worst outcome's."""
-    console = Console(stderr=as_json)
+    console = screen(stderr=as_json)
     request = SweepRequest(store, lock, config, resume or bool(sweep_id), sweep_id, address)
     with LiveProgress(console) as progress:
         watch = Watch(lambda state: progress.began(state.sweep_id, state.n_cells, len(state.ended)), progress.saw)
@@ -39,7 +39,7 @@ def sweep(
     if not result.finished:
         console.print(f'stopped; go on with "farm sweep --resume --sweep-id {result.sweep_id}"')
     else:
-        console.print(f'results: {store}; again: farm report sweep; ask: farm query "from verdicts"', highlight=False)
+        console.print(f'results: {store}; again: farm report sweep; ask: farm query "from verdicts"')
     raise typer.Exit(result.exit_code)
 
 

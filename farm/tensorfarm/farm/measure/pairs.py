@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from tensorfarm.contract.digest import sha256_json
 from tensorfarm.contract.program import Program
-from tensorfarm.gate.reference import build_reference
+from tensorfarm.gate.reference import Reference
 from tensorfarm.gate.subject.load import load_artifact
 
 WARM_UP_STEPS = 3
@@ -52,30 +53,32 @@ def _timed(step: Callable[[], None]) -> float:
 
 
 def _candidate_step(program: Program, request: Mapping[str, Any]) -> Callable[[], None]:
-    loaded = load_artifact(
-        Path(request["artifact"]), request["artifact_sha256"], request["candidate_id"], request["mode"]
-    )
+    loaded = load_artifact(Path(request["artifact"]), request["artifact_sha256"], request["candidate_id"])
     inputs = _inputs(program)
     trained = [loaded.parameters[weight.name] for weight in program.graph.weights.values() if weight.requires_grad]
-    return _step(lambda: loaded.call(*inputs), [*trained, *_wanting(inputs)], request["mode"])
+    return _step(lambda: loaded.call(*inputs.values()), [*trained, *_wanting(inputs)], request["mode"])
 
 
 def _eager_step(program: Program, mode: str) -> Callable[[], None]:
-    reference = build_reference(program)
+    module = Reference(program).module
+    named = dict(module.named_parameters(remove_duplicate=False))
+    trained = [named[weight.target] for weight in program.graph.weights.values() if weight.requires_grad]
     inputs = _inputs(program)
-    return _step(lambda: reference.call(inputs), [*reference.trained.values(), *_wanting(inputs)], mode)
+    leaves = [item.literal if item.spec is None else inputs[item.name] for item in program.graph.inputs]
+    args, kwargs = pytree.tree_unflatten(leaves, pytree.treespec_loads(program.in_spec))
+    return _step(lambda: pytree.tree_leaves(module(*args, **kwargs)), [*trained, *_wanting(inputs)], mode)
 
 
-def _inputs(program: Program) -> list[torch.Tensor]:
-    return [
-        program.inputs[item.name].clone().requires_grad_(item.requires_grad)
+def _inputs(program: Program) -> dict[str, torch.Tensor]:
+    return {
+        item.name: program.inputs[item.name].clone().requires_grad_(item.requires_grad)
         for item in program.graph.inputs
         if item.spec is not None
-    ]
+    }
 
 
-def _wanting(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return [tensor for tensor in inputs if tensor.requires_grad]
+def _wanting(inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor for tensor in inputs.values() if tensor.requires_grad]
 
 
 def _step(

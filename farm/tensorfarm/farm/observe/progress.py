@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tensorfarm.contract import events as e
@@ -48,7 +49,8 @@ class LiveProgress:
         if isinstance(event, e.CandidateEnded):
             self._ended(event)
         elif isinstance(event, e.JobLost):
-            self.console.print(f"[yellow]{event.subject}: {event.stage} lost ({event.reason}); it is run again")
+            text = f"[yellow]{event.subject}: {event.stage} lost ({escape(event.reason)}); it is run again"
+            self.console.print(text, soft_wrap=True)
         else:
             self._bar.update(self._task, last=f"{event.subject}: {_WORDS.get(type(event), '')}")
 
@@ -56,7 +58,7 @@ class LiveProgress:
         outcome = Outcome(event.outcome)
         kind = f" ({event.outcome_kind})" if event.outcome_kind else ""
         text = f"{event.subject}: [{_STYLE.get(outcome, 'red')}]{outcome}[/]{kind}"
-        self.console.print(text + (f" {event.message}" if event.message else ""), highlight=False)
+        self.console.print(text + (f" {escape(event.message)}" if event.message else ""), soft_wrap=True)
         self._bar.advance(self._task)
 
 

@@ -14,29 +14,46 @@ STAGES = ("capture", "compile", "gate", "bench")
 
 def print_sweep(console: Console, rows: Sequence[Row], times: Row) -> None:
     """Print rows of the ``report_sweep`` query and the ``sweep_times`` row."""
-    table = Table(title=None, header_style="bold", box=None, pad_edge=False)
-    for heading in ("program", "pipeline", "outcome", "forward", "gradient", "compile", "gate", "eager", "compiled"):
-        table.add_column(heading, justify="left" if heading in ("program", "pipeline", "outcome") else "right")
-    table.add_column("speed", justify="right")
-    table.add_column("artifact")
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for heading in ("program", "pipeline", "outcome"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("forward", "gradient", "compile", "gate", "eager", "compiled", "speed"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("artifact", no_wrap=True)
+    labels = _labels(rows)
     for row in rows:
-        table.add_row(*_cells(row))
+        table.add_row(*_cells(row, labels[str(row["pipeline"])]))
     console.print(table)
-    console.print(_time_line(times), highlight=False)
+    for pipeline, label in labels.items():
+        if label != pipeline:
+            console.print(f"{label} is {pipeline}")
+    console.print("forward and gradient: worst error as a share of its limit")
+    console.print(_time_line(times))
 
 
-def _cells(row: Row) -> list[str]:
+def _labels(rows: Sequence[Row]) -> dict[str, str]:
+    """A short name for each pipeline: its backend, numbered where a backend has several."""
+    pipelines = list(dict.fromkeys(str(row["pipeline"]) for row in rows))
+    backends = [pipeline.partition(":")[0] for pipeline in pipelines]
+    numbered = [f"{name}#{backends[: at + 1].count(name)}" for at, name in enumerate(backends)]
+    return {
+        pipeline: backend if backends.count(backend) == 1 else number
+        for pipeline, backend, number in zip(pipelines, backends, numbered, strict=True)
+    }
+
+
+def _cells(row: Row, pipeline: str) -> list[str]:
     outcome = str(row["outcome"] or "running")
     if row["outcome_kind"]:
         outcome += f" ({row['outcome_kind']})"
     style = "green" if row["outcome"] == "admitted" else "red"
-    eager, compiled = row["eager_p50"], row["candidate_p50"]
+    eager, compiled = row["eager_p50_seconds"], row["candidate_p50_seconds"]
     return [
         str(row["program"]),
-        str(row["pipeline"]),
+        pipeline,
         f"[{style}]{outcome}[/]" + (" (cached)" if row["cached"] else ""),
-        _ratio(row["worst_forward"]),
-        _ratio(row["worst_gradient"]),
+        _ratio(row["forward_over_limit"]),
+        _ratio(row["gradient_over_limit"]),
         _seconds(row["compile_seconds"]),
         _seconds(row["gate_seconds"]),
         _milliseconds(eager),
@@ -48,7 +65,7 @@ def _cells(row: Row) -> list[str]:
 
 def _ratio(value: float | None) -> str:
     """Worst error as a share of its limit."""
-    return "" if value is None else f"{value:.2g} of limit"
+    return "" if value is None else f"{value:.2g}"
 
 
 def _seconds(value: float | None) -> str:

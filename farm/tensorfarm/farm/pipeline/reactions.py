@@ -18,7 +18,7 @@ Running = Set[tuple[Stage, str]]
 
 @dataclass(frozen=True)
 class Limits:
-    """``losses`` is how often a job may be lost to infrastructure; ``window`` how many cells may wait to be compiled."""
+    """``losses``: how often a job may be lost to infrastructure. ``window``: how many cells may wait to be compiled."""
 
     losses: int = 3
     window: int = 64

@@ -31,7 +31,10 @@ class _Operators(torch.nn.Module):
 
 
 def suite() -> tuple[torch.nn.Module, tuple[torch.Tensor, torch.Tensor]]:
-    """softmax, layer_norm, rms_norm, gelu-MLP, attention, conv, reductions, gather. Inputs: [4, 8, 48], int64 [4, 8, 6]."""
+    """softmax, layer_norm, rms_norm, gelu-MLP, attention, conv, reductions, gather.
+
+    Inputs: [4, 8, 48], which requires a gradient, and an index, int64 [4, 8, 6].
+    """
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(8)
     x = torch.randn(4, 8, 48, generator=generator).requires_grad_()
