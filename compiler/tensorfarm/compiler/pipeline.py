@@ -1,0 +1,182 @@
+"""Pipelines as text: a backend with options, then passes with options, in order: ``fx:dce,fold-constants{limit=64}``.
+
+The same text is the command-line argument, the manifest entry and the bisection's input. Invariant: printing what was
+parsed gives the text back, character for character; parsing imports nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, cast, get_type_hints
+
+from tensorfarm.compiler.passes.cast_cleanup import DropNoopCasts
+from tensorfarm.compiler.passes.common_subexpressions import CommonSubexpressions
+from tensorfarm.compiler.passes.dead_code import DeadCode
+from tensorfarm.compiler.passes.fold_constants import FoldConstants
+from tensorfarm.compiler.rewrite_pass import Pass
+from tensorfarm.contract.digest import sha256_file
+from tensorfarm.contract.refusal import Refusal
+
+BUILT_IN: dict[str, type[Pass]] = {
+    kind.name: kind for kind in (CommonSubexpressions, DeadCode, DropNoopCasts, FoldConstants)
+}
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_TOKEN = re.compile(rf"(?P<name>{_NAME}(?:[.-]{_NAME})*(?::{_NAME})?)(?:\{{(?P<options>[^{{}}]*)\}})?")
+_OPTION = re.compile(rf"(?P<key>{_NAME})=(?P<value>[A-Za-z0-9_.+-]+)")
+_READERS = {int: int, float: float, str: str, bool: {"true": True, "false": False}.__getitem__}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A name with options, values as they were written."""
+
+    name: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        options = ",".join(f"{key}={value}" for key, value in self.options)
+        return f"{self.name}{{{options}}}" if options else self.name
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    backend: Call
+    passes: tuple[Call, ...] = ()
+
+    def __str__(self) -> str:
+        passes = ",".join(map(str, self.passes))
+        return f"{self.backend}:{passes}" if passes else str(self.backend)
+
+
+def parse(text: str) -> Pipeline:
+    """Read a pipeline. Raises Refusal with the position of the first character that does not belong."""
+    # A backend's name has no colon: what follows the first one are passes.
+    head = re.match(rf"(?P<name>{_NAME})(?:\{{(?P<options>[^{{}}]*)\}})?", text)
+    if head is None:
+        raise _misspelt(text, 0, "a backend's name")
+    backend = _call(text, head)
+    if head.end() == len(text):
+        return Pipeline(backend)
+    if text[head.end()] != ":":
+        raise _misspelt(text, head.end(), '":" and passes, or the end')
+    passes, at = list[Call](), head.end() + 1
+    while True:
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise _misspelt(text, at, f"a pass: {', '.join(sorted(BUILT_IN))} or module:Class")
+        passes.append(_call(text, found))
+        at = found.end()
+        if at == len(text):
+            return Pipeline(backend, tuple(passes))
+        if text[at] != ",":
+            raise _misspelt(text, at, '"," and another pass, or the end')
+        at += 1
+
+
+def _call(text: str, found: re.Match[str]) -> Call:
+    options, written = list[tuple[str, str]](), found["options"]
+    if written is not None:
+        at = found.start("options")
+        for part in written.split(","):
+            option = _OPTION.fullmatch(part)
+            if option is None:
+                raise _misspelt(text, at, "key=value")
+            if option["key"] in dict(options):
+                raise _misspelt(text, at, f"another option than {option['key']}, which is given already")
+            options.append((option["key"], option["value"]))
+            at += len(part) + 1
+    return Call(found["name"], tuple(options))
+
+
+def _misspelt(text: str, position: int, expected: str) -> Refusal:
+    seen = f"has {text[position : position + 12]!r}" if position < len(text) else "ends"
+    return Refusal(
+        f"pipeline {text!r} {seen} at position {position}",
+        limit=f"expected {expected}",
+        next_step="correct the pipeline in the sweep file",
+    )
+
+
+def resolved(pipeline: Pipeline) -> list[Pass]:
+    """The passes as objects, options set. Imports users' modules; raises Refusal for what is not there."""
+    return [_pass(call, position) for position, call in enumerate(pipeline.passes)]
+
+
+def _pass(call: Call, position: int) -> Pass:
+    kind = _imported(call, position) if ":" in call.name else BUILT_IN.get(call.name)
+    if kind is None:
+        raise Refusal(
+            f"pass {position} of the pipeline is {call.name!r}, which is unknown",
+            limit=f"known: {', '.join(sorted(BUILT_IN))}, or module:Class for your own",
+            next_step="correct the pipeline in the sweep file",
+        )
+    return cast(Pass, kind(**_typed_options(kind, call)))
+
+
+def _imported(call: Call, position: int) -> type[Any]:
+    module_name, _, class_name = call.name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise Refusal(
+            f"pass {position} of the pipeline is {call.name!r}, which cannot be imported: {error}",
+            next_step="check its spelling, and that its folder is listed under python_path",
+        ) from None
+    missing = [name for name in ("name", "numerics", "sites", "rewrite") if not hasattr(found, name)]
+    if missing or not is_dataclass(found):
+        raise Refusal(
+            f"{call.name!r} is no pass: it has no {', '.join(missing)}"
+            if missing
+            else f"{call.name!r} is no dataclass",
+            limit="a frozen dataclass with name, numerics, sites and rewrite",
+            next_step="see examples/my_passes.py",
+        )
+    return cast(type[Any], found)
+
+
+def _typed_options(kind: type[Any], call: Call) -> dict[str, Any]:
+    hints, known = get_type_hints(kind), {field.name for field in fields(kind)}
+    values: dict[str, Any] = {}
+    for key, text in call.options:
+        if key not in known:
+            raise Refusal(
+                f"pass {call.name!r} has no option {key!r}", limit=f"known: {', '.join(sorted(known)) or 'none'}"
+            )
+        try:
+            values[key] = _READERS[hints[key]](text)
+        except (KeyError, ValueError):
+            wanted = getattr(hints[key], "__name__", str(hints[key]))
+            raise Refusal(f"option {key}={text} of pass {call.name!r} is no {wanted}") from None
+    return values
+
+
+def users_modules(pipeline: Pipeline) -> Sequence[str]:
+    """Modules of users' passes, once each, in order."""
+    return list(dict.fromkeys(call.name.partition(":")[0] for call in pipeline.passes if ":" in call.name))
+
+
+def pass_digests(pipeline: Pipeline) -> dict[str, str]:
+    """For each user's pass (``module:Class``) the sha256 of its module's source: part of the candidate's identity."""
+    sources = {name: _source(name) for name in users_modules(pipeline)}
+    return {
+        call.name: sha256_file(sources[call.name.partition(":")[0]]) for call in pipeline.passes if ":" in call.name
+    }
+
+
+def _source(module_name: str) -> Path:
+    try:
+        spec = importlib.util.find_spec(module_name)
+    except ImportError:
+        spec = None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        raise Refusal(
+            f"module {module_name!r} of a pass has no source file",
+            next_step="check its spelling, and that its folder is listed under python_path",
+        )
+    return Path(spec.origin)

@@ -1,0 +1,59 @@
+"""What a backend is given and what it hands back. A backend is a function from the one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+
+from tensorfarm.compiler.pipeline import Pipeline
+from tensorfarm.compiler.sequence import Decided
+from tensorfarm.contract.graph import Graph
+from tensorfarm.contract.program import Program
+from tensorfarm.contract.refusal import Refusal
+
+MODES = ("inference", "training")
+
+
+class UnsupportedByBackend(Refusal):
+    """The program is legal and this backend cannot build it. Ends a candidate as ``compile_failure``, unsupported."""
+
+    def __init__(self, fact: str, *, limit: str = "", next_step: str = "", exit_code: int = 11) -> None:
+        super().__init__(fact, limit=limit, next_step=next_step, exit_code=exit_code)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (self.fact, self.limit, self.next_step)
+
+
+def _rebuilt(fact: str, limit: str, next_step: str) -> UnsupportedByBackend:
+    return UnsupportedByBackend(fact, limit=limit, next_step=next_step)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One candidate to build. ``scratch`` is an empty folder that lives until the artifact is written."""
+
+    program: Program
+    candidate_id: str
+    mode: str
+    pipeline: Pipeline
+    target: str
+    scratch: Path
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What goes into the artifact. ``decided`` becomes the manifest, its wall times beside it."""
+
+    runtime: str
+    graph: Graph
+    weights: Mapping[str, torch.Tensor]
+    decided: Sequence[Decided]
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    runtime_files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+
+
+Backend: TypeAlias = Callable[[Task], Lowered]
