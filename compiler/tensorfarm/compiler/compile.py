@@ -6,6 +6,7 @@ to its own preservation.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import tempfile
@@ -16,8 +17,8 @@ from typing import Any
 
 import torch
 
-from tensorfarm.compiler.backends import fx, inductor
-from tensorfarm.compiler.pipeline import parse
+from tensorfarm.compiler.backends import BACKENDS
+from tensorfarm.compiler.pipeline import known_backend, parse
 from tensorfarm.compiler.sequence import Decided
 from tensorfarm.compiler.task import MODES, Backend, Lowered, Task
 from tensorfarm.contract.artifact import write_artifact
@@ -25,8 +26,6 @@ from tensorfarm.contract.graph_json import graph_hash
 from tensorfarm.contract.manifest import Manifest
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
-
-BACKENDS: Mapping[str, Backend] = {"fx": fx.lower, "inductor": inductor.lower}
 
 
 def compile_candidate(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,14 +80,7 @@ def _task(program: Program, request: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def _backend(task: Task) -> Backend:
-    name = task.pipeline.backend.name
-    if name not in BACKENDS:
-        raise Refusal(
-            f"backend {name!r} is unknown",
-            limit=f"known: {', '.join(sorted(BACKENDS))}",
-            next_step="correct the pipeline in the sweep file",
-        )
-    return BACKENDS[name]
+    return importlib.import_module(BACKENDS[known_backend(task.pipeline)]).lower
 
 
 def _written(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
+from tensorfarm.compiler.backends import BACKENDS
 from tensorfarm.compiler.passes.cast_cleanup import DropNoopCasts
 from tensorfarm.compiler.passes.common_subexpressions import CommonSubexpressions
 from tensorfarm.compiler.passes.dead_code import DeadCode
@@ -101,6 +102,18 @@ def _misspelt(text: str, position: int, expected: str) -> Refusal:
         limit=f"expected {expected}",
         next_step="correct the pipeline in the sweep file",
     )
+
+
+def known_backend(pipeline: Pipeline) -> str:
+    """The backend's name. Refuses one that is not there."""
+    name = pipeline.backend.name
+    if name not in BACKENDS:
+        raise Refusal(
+            f"backend {name!r} is unknown",
+            limit=f"known: {', '.join(sorted(BACKENDS))}",
+            next_step="correct the pipeline in the sweep file",
+        )
+    return name
 
 
 def resolved(pipeline: Pipeline) -> list[Pass]:

@@ -10,7 +10,14 @@ from tensorfarm.farm.engine.config import EngineConfig, PoolSpec, RoleSpec
 # is in a worker's alone.
 _RUNTIME = ("torch", "torch._dynamo", "torch._inductor.compile_fx", "tensorfarm.contract.inductor_probe")
 _ROLES = {
-    "worker": (*_RUNTIME, "transformers", "tensorfarm.compiler.compile", "tensorfarm.farm.app.capturing"),
+    "worker": (
+        *_RUNTIME,
+        "transformers",
+        "tensorfarm.compiler.compile",
+        "tensorfarm.compiler.backends.fx",
+        "tensorfarm.compiler.backends.inductor",
+        "tensorfarm.farm.app.capturing",
+    ),
     "subject": (*_RUNTIME, "tensorfarm.gate.subject.run", "tensorfarm.farm.measure.pairs"),
     "judge": ("torch", "transformers", "tensorfarm.gate.judge"),
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tensorfarm.compiler.pipeline import parse, resolved
+from tensorfarm.compiler.pipeline import known_backend, parse, resolved
 from tensorfarm.contract import events as e
 from tensorfarm.contract.approve import Approvals
 from tensorfarm.contract.digest import sha256_text
@@ -75,7 +75,7 @@ def run_sweep(request: SweepRequest, watch: Watch) -> SweepResult:
         toolchain = this_toolchain()
         opened = _resumed(request, config, layout, toolchain) if request.resume else _new(config)
         sys.path[:0] = [folder for folder in opened.config.python_path if folder not in sys.path]
-        _refuse_unknown_passes(opened.config)
+        _refuse_unknown_names(opened.config)
         state = SweepState(opened.config.plan, opened.sweep_id)
         for record in opened.history:
             state.apply(e.decoded(record))
@@ -143,10 +143,12 @@ def _resumed(request: SweepRequest, config: SweepConfig | None, layout: StoreLay
     return _Opened(sweep_id, SweepConfig.from_json(first.config), history)
 
 
-def _refuse_unknown_passes(config: SweepConfig) -> None:
-    """Find a misspelt pass now rather than after the captures."""
+def _refuse_unknown_names(config: SweepConfig) -> None:
+    """Find a misspelt backend or pass now rather than after the captures."""
     for text in dict.fromkeys(pipeline for program in config.programs for pipeline in program.pipelines):
-        resolved(parse(text))
+        pipeline = parse(text)
+        known_backend(pipeline)
+        resolved(pipeline)
 
 
 def _started(opened: _Opened, toolchain: Toolchain) -> e.SweepStarted:
