@@ -6,7 +6,6 @@ judged by another gate.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.store.disk import sync
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
 
@@ -48,7 +48,7 @@ class ArtifactCache:
                 )
             admitted.parent.mkdir(parents=True, exist_ok=True)
             built.rename(admitted)
-            _sync_folder(admitted.parent)
+            sync(admitted.parent)
         else:
             built.unlink(missing_ok=True)
         return admitted
@@ -71,11 +71,3 @@ class ArtifactCache:
     def _rows(self, candidate_ids: Sequence[str]) -> list[dict[str, Any]]:
         with Reader(self.layout) as reader:
             return reader.named("admitted", candidate_ids=list(candidate_ids)).to_pylist()
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

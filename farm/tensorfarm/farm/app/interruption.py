@@ -10,6 +10,7 @@ from types import FrameType, TracebackType
 from tensorfarm.contract.outcome import INTERRUPTED_EXIT_CODE
 
 GRACE_SECONDS = 4.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
@@ -26,9 +27,15 @@ class Interruption:
         return bool(self.reason)
 
     def __enter__(self) -> Interruption:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._receive)
+        for number in _SIGNALS:
+            self._before[number] = signal.getsignal(number)
+        self.insist()
         return self
+
+    def insist(self) -> None:
+        """Install the handlers again: starting Ray puts its own, which aborts, in place of SIGTERM's."""
+        for number in _SIGNALS:
+            signal.signal(number, self._receive)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -80,6 +80,7 @@ def run_sweep(request: SweepRequest, watch: Watch) -> SweepResult:
         for record in opened.history:
             state.apply(e.decoded(record))
         with Engine.start(engine_config(request.address)) as engine:
+            interruption.insist()
             desk = _desk(request, layout, toolchain, opened)
             driver = Driver(state, engine, journal, desk, stopped=interruption.requested, watch=watch.saw)
             if not opened.history:

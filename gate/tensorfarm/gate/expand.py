@@ -1,0 +1,287 @@
+"""Composite operators spelled out, so that autograd and the noise see inside them.
+
+A composite run as a black box hides its inner cancellation: gelu far left of zero loses its digits in ``1 + erf(x)``,
+and honest candidates were rejected for it. The formulas are written from the operators' definitions; no decomposition
+table is used, because a compiler may share it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch.overrides import TorchFunctionMode
+
+Tensor = torch.Tensor
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (input + 0.044715 * (input * input * input))
+        return 0.5 * input * (1 + torch.tanh(inner))
+    return 0.5 * input * (1 + torch.erf(input * math.sqrt(0.5)))
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    return input * torch.sigmoid(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    return torch.clamp(input + 3, 0, 6) / 6
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    return input * torch.clamp(input + 3, 0, 6) / 6
+
+
+def _shifted(input: Tensor, dim: Any) -> tuple[Tensor, Tensor]:
+    """``input`` minus its finite maximum, and that maximum; the shift cancels, so no gradient runs through it."""
+    top = input.detach().amax(dim, keepdim=True)
+    top = top.masked_fill(top.isinf(), 0.0)
+    return input - top, top
+
+
+def softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    shifted, _ = _shifted(input if dtype is None else input.to(dtype), dim)
+    weights = torch.exp(shifted)
+    return weights / weights.sum(dim, keepdim=True)
+
+
+def log_softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    shifted, _ = _shifted(input if dtype is None else input.to(dtype), dim)
+    return shifted - torch.log(torch.exp(shifted).sum(dim, keepdim=True))
+
+
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    shifted, top = _shifted(input, dim)
+    wanted = torch.log(torch.exp(shifted).sum(dim, keepdim=True)) + top
+    return wanted if keepdim else wanted.squeeze(dim)
+
+
+def _normalized(input: Tensor, dims: Any, eps: float) -> Tensor:
+    centered = input - input.mean(dims, keepdim=True)
+    return centered * torch.rsqrt((centered * centered).mean(dims, keepdim=True) + eps)
+
+
+def _scaled(value: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    value = value if weight is None else value * weight
+    return value if bias is None else value + bias
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    dims = tuple(range(-len(normalized_shape), 0))
+    return _scaled(_normalized(input, dims, eps), weight, bias)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    per_channel = [1, -1] + [1] * (input.dim() - 2)
+    grouped = input.reshape(input.shape[0], num_groups, -1)
+    value = _normalized(grouped, (-1,), eps).reshape(input.shape)
+    weight = None if weight is None else weight.reshape(per_channel)
+    return _scaled(value, weight, None if bias is None else bias.reshape(per_channel))
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    per_channel = [1, -1] + [1] * (input.dim() - 2)
+    if training or running_mean is None or running_var is None:
+        dims = [position for position in range(input.dim()) if position != 1]
+        mean = input.mean(dims)
+        centered = input - mean.reshape(per_channel)
+        var = (centered * centered).mean(dims)
+        if running_mean is not None and running_var is not None:
+            count = input.numel() // input.shape[1]
+            unbiased = var.detach() * (count / max(count - 1, 1))
+            with torch.no_grad():
+                running_mean.copy_((1 - momentum) * running_mean + momentum * mean.detach())
+                running_var.copy_((1 - momentum) * running_var + momentum * unbiased)
+    else:
+        centered, var = input - running_mean.reshape(per_channel), running_var
+    value = centered * torch.rsqrt(var + eps).reshape(per_channel)
+    weight = None if weight is None else weight.reshape(per_channel)
+    return _scaled(value, weight, None if bias is None else bias.reshape(per_channel))
+
+
+def _batch_norm_in_operator_order(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Attention without dropout. A row whose every key is masked gives zeros, as torch has it."""
+    if enable_gqa:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+        value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
+    scores = (query @ key.transpose(-2, -1)) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        scores = scores.masked_fill(~allowed, -math.inf)
+    if attn_mask is not None:
+        boolean = attn_mask.dtype is torch.bool
+        scores = scores.masked_fill(~attn_mask, -math.inf) if boolean else scores + attn_mask
+    shifted, _ = _shifted(scores, -1)
+    weights = torch.exp(shifted)
+    total = weights.sum(-1, keepdim=True)
+    return (weights / total.masked_fill(total == 0, 1.0)) @ value
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    return functional.nll_loss(
+        log_softmax(input, 1 if input.dim() > 1 else 0), target, weight, None, ignore_index, None, reduction
+    )
+
+
+class Expanded(TorchFunctionMode):
+    """Replaces the composites wherever they are called from. ``narrow`` is the dtype that the program computes in."""
+
+    def __init__(self, narrow: torch.dtype) -> None:
+        super().__init__()
+        self.narrow = narrow
+        self.forms = _forms(self._rms_norm)
+        self.patched: dict[str, Any] = {}
+
+    def _rms_norm(
+        self, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    ) -> Tensor:
+        """The default ``eps`` is a property of the program's dtype, not of float64."""
+        dims = tuple(range(-len(normalized_shape), 0))
+        eps = torch.finfo(self.narrow).eps if eps is None else eps
+        return _scaled(input * torch.rsqrt((input * input).mean(dims, keepdim=True) + eps), weight, None)
+
+    def __enter__(self) -> Any:
+        # A Python composite such as multi_head_attention_forward runs with the mode off and looks its parts up here.
+        for original, form in self.forms.items():
+            name = getattr(original, "__name__", "")
+            if getattr(functional, name, None) is original:
+                self.patched[name] = original
+                setattr(functional, name, _Form(original, form))
+        return super().__enter__()
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        for name, original in self.patched.items():
+            setattr(functional, name, original)
+        self.patched.clear()
+        super().__exit__(exc_type, exc_value, traceback)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        form = self.forms.get(func)
+        return (func if form is None else _Form(func, form))(*args, **(kwargs or {}))
+
+
+class _Form:
+    """A composite's call: the spelled-out form where it has the same meaning, else the operator itself."""
+
+    def __init__(self, original: Callable[..., Any], form: Callable[..., Any]) -> None:
+        self.original, self.form = original, form
+        self.names = tuple(inspect.signature(form).parameters)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(self.names, args, strict=False)), **kwargs}
+        if len(args) > len(self.names) or not self._covers(given):
+            return self.original(*args, **kwargs)
+        return self.form(**given)
+
+    def _covers(self, given: dict[str, Any]) -> bool:
+        if given.get("dropout_p", 0.0) or given.get("inplace", False):
+            return False
+        if self.form is cross_entropy:
+            return not given["target"].is_floating_point() and not given.get("label_smoothing", 0.0)
+        return "dim" not in self.names or given.get("dim") is not None
+
+
+def _softmax_of_functional(input: Tensor, dim: int, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Tensor:
+    return softmax(input, dim, dtype)
+
+
+def _log_softmax_of_functional(
+    input: Tensor, dim: int, _stacklevel: int = 3, dtype: torch.dtype | None = None
+) -> Tensor:
+    return log_softmax(input, dim, dtype)
+
+
+def _forms(rms_norm: Callable[..., Any]) -> dict[Any, Callable[..., Any]]:
+    """Every spelling of a composite that a module or an exported graph may use."""
+    aten = torch.ops.aten
+    return {
+        functional.gelu: gelu,
+        aten.gelu.default: gelu,
+        functional.silu: silu,
+        aten.silu.default: silu,
+        functional.hardswish: hardswish,
+        aten.hardswish.default: hardswish,
+        functional.hardsigmoid: hardsigmoid,
+        aten.hardsigmoid.default: hardsigmoid,
+        functional.softmax: _softmax_of_functional,
+        torch.softmax: softmax,
+        Tensor.softmax: softmax,
+        aten.softmax.int: softmax,
+        functional.log_softmax: _log_softmax_of_functional,
+        torch.log_softmax: log_softmax,
+        Tensor.log_softmax: log_softmax,
+        aten.log_softmax.int: log_softmax,
+        torch.logsumexp: logsumexp,
+        Tensor.logsumexp: logsumexp,
+        aten.logsumexp.default: logsumexp,
+        functional.layer_norm: layer_norm,
+        torch.layer_norm: layer_norm,
+        aten.layer_norm.default: layer_norm,
+        functional.rms_norm: rms_norm,
+        torch.rms_norm: rms_norm,
+        aten.rms_norm.default: rms_norm,
+        functional.group_norm: group_norm,
+        torch.group_norm: group_norm,
+        aten.group_norm.default: group_norm,
+        functional.batch_norm: batch_norm,
+        torch.batch_norm: _batch_norm_in_operator_order,
+        aten.batch_norm.default: _batch_norm_in_operator_order,
+        functional.scaled_dot_product_attention: scaled_dot_product_attention,
+        aten.scaled_dot_product_attention.default: scaled_dot_product_attention,
+        functional.cross_entropy: cross_entropy,
+    }

@@ -1,0 +1,74 @@
+"""A finding: what one check says about one thing. The rows of the ``verdicts`` table.
+
+Statuses are pass, fail, undecidable and not_run, never a boolean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tensorfarm.contract.outcome import Status
+
+DEVICE, LAYOUT, INPUT_SUITE = "cpu", "as_captured", "example"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``what`` names the thing (``output 0``, ``gradient encoder.weight``); ``message`` is a sentence where it fails.
+
+    ``observed_over_limit`` is the worst element's error over its limit; ``digits`` how many decimal digits its limit
+    leaves; both infinite where no number applies. Elements are counted, times are nanoseconds.
+    """
+
+    check_name: str
+    what: str
+    status: Status
+    message: str = ""
+    observed_over_limit: float = 0.0
+    digits: float = math.inf
+    worst_index: tuple[int, ...] = ()
+    worst_expected: float = 0.0
+    worst_seen: float = 0.0
+    limit_abs: float = 0.0
+    n_elements: int = 0
+    n_bad: int = 0
+    wall_ns: int = 0
+
+    def row(self, seed: int) -> dict[str, Any]:
+        """Columns of the ``verdicts`` table that a check fills; numbers JSON cannot hold are strings."""
+        columns: Mapping[str, Any] = {
+            "check_name": self.check_name,
+            "what": self.what,
+            "device": DEVICE,
+            "layout": LAYOUT,
+            "input_suite": INPUT_SUITE,
+            "status": self.status.value,
+            "message": self.message,
+            "observed_over_limit": self.observed_over_limit,
+            "digits": self.digits,
+            "worst_index": list(self.worst_index),
+            "worst_expected": self.worst_expected,
+            "worst_seen": self.worst_seen,
+            "limit_abs": self.limit_abs,
+            "n_elements": self.n_elements,
+            "n_bad": self.n_bad,
+            "seed": seed,
+            "wall_ns": self.wall_ns,
+        }
+        return {key: _storable(value) for key, value in columns.items()}
+
+
+def failed(check_name: str, what: str, message: str) -> Finding:
+    """A failure that no element explains: something is missing, or of another kind."""
+    return Finding(check_name, what, Status.FAIL, f"{what}: {message}", observed_over_limit=math.inf)
+
+
+def passed(check_name: str, what: str) -> Finding:
+    return Finding(check_name, what, Status.PASS)
+
+
+def _storable(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,57 @@
+"""A verdict: all findings, and the one outcome that they make. A pure function of the findings.
+
+Identity before conformance, any failure before any doubt: ``semantic_drift``, ``conformance_failure``, ``undecided``,
+``admitted``. A required check that gave no finding could not run, and that is a doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tensorfarm.contract.outcome import Outcome, Status
+from tensorfarm.gate.checks import forward, gradient, identity, loading, metadata, mutation
+from tensorfarm.gate.finding import Finding
+
+REQUIRED = (identity.NAME, loading.NAME, metadata.NAME, mutation.NAME, forward.NAME)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``kind`` is the outcome's kind: what the subject died of, or the first check that failed."""
+
+    status: Status
+    outcome: Outcome
+    kind: str
+    message: str
+    findings: tuple[Finding, ...]
+
+
+def verdict_of(findings: Sequence[Finding], mode: str, death_kind: str = "") -> Verdict:
+    """Compose. ``death_kind`` is set where the subject did not get as far as giving values."""
+    bad = [finding for finding in findings if finding.status is Status.FAIL]
+    drifted = [finding for finding in bad if finding.check_name == identity.NAME]
+    doubtful = [finding for finding in findings if finding.status in (Status.UNDECIDABLE, Status.NOT_RUN)]
+    if drifted:
+        return _verdict(Status.FAIL, Outcome.SEMANTIC_DRIFT, drifted[0].what, drifted, findings)
+    if bad:
+        kind = death_kind or bad[0].check_name
+        return _verdict(Status.FAIL, Outcome.CONFORMANCE_FAILURE, kind, bad, findings)
+    ran = {finding.check_name for finding in findings}
+    required = (*REQUIRED, gradient.NAME) if mode == "training" else REQUIRED
+    absent = [name for name in required if name not in ran]
+    if doubtful or absent:
+        missing = [Finding(name, name, Status.NOT_RUN, f"{name}: it did not run") for name in absent]
+        doubtful = [*doubtful, *missing]
+        kind = "undecidable" if any(item.status is Status.UNDECIDABLE for item in doubtful) else "not_run"
+        return _verdict(doubtful[0].status, Outcome.UNDECIDED, kind, doubtful, [*findings, *missing])
+    return Verdict(Status.PASS, Outcome.ADMITTED, "", "", tuple(findings))
+
+
+def _verdict(
+    status: Status, outcome: Outcome, kind: str, causes: Sequence[Finding], findings: Sequence[Finding]
+) -> Verdict:
+    """The message names the worst of ``causes``; the first of equals, since checks run cheapest first."""
+    worst = max(causes, key=lambda finding: finding.observed_over_limit)
+    others = f" (and {len(causes) - 1} more findings)" if len(causes) > 1 else ""
+    return Verdict(status, outcome, kind, f"{worst.check_name}: {worst.message}{others}", tuple(findings))

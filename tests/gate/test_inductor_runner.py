@@ -1,0 +1,62 @@
+"""An Inductor artifact answers from its own compile caches, or not at all."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gate_workshop import Workshop, program
+
+from tensorfarm.contract.artifact import open_artifact, write_artifact
+from tensorfarm.contract.digest import sha256_file
+
+
+@pytest.fixture(scope="module")
+def built(workshop: Workshop) -> Path:
+    target = workshop.folder / "inductor"
+    code = f"import sys; sys.path[:] = {sys.path!r}; import gate_inductor; gate_inductor.build(*sys.argv[1:])"
+    saved = workshop.file_of(program("special"))
+    ended = subprocess.run(
+        [sys.executable, *workshop.isolation, "-W", "ignore", "-c", code, str(saved), str(target)],
+        env=workshop.environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return target
+
+
+def test_the_caches_answer_in_another_process_with_compiling_forbidden(workshop: Workshop, built: Path) -> None:
+    case = workshop.case(program("special"), built / "whole", "inference")
+    verdict = workshop.verdict(case)
+    assert (verdict["outcome"], verdict["message"]) == ("admitted", "")
+    evidence = json.loads((Path(case["folder"]) / "report.json").read_text())["evidence"]
+    assert evidence == {"autograd_cache_hit": 1, "fxgraph_cache_hit": 1, "runtime": "inductor"}
+
+
+@pytest.mark.parametrize("absent", ["kernel", "entry"])
+def test_a_cache_that_would_have_to_compile_is_a_failure(workshop: Workshop, built: Path, absent: str) -> None:
+    verdict = workshop.verdict(workshop.case(program("special"), built / absent, "inference"))
+    assert (verdict["outcome"], verdict["outcome_kind"]) == ("conformance_failure", "recompile")
+    assert "RecompileBlocked: loading tried to" in verdict["message"]
+
+
+def test_an_artifact_of_another_build_root_says_how_to_make_it_loadable(workshop: Workshop, built: Path) -> None:
+    whole = open_artifact(built / "whole", sha256_file(built / "whole"))
+    moved = built / "moved"
+    write_artifact(
+        moved,
+        semantic_hash=whole.semantic_hash,
+        candidate_id=whole.candidate_id,
+        runtime="inductor",
+        options={**whole.options, "build_path": "/elsewhere/candidate"},
+        graph=whole.graph,
+        weights=whole.weights,
+        manifest=whole.manifest,
+    )
+    verdict = workshop.verdict(workshop.case(program("special"), moved, "inference"))
+    assert (verdict["outcome"], verdict["outcome_kind"]) == ("conformance_failure", "error")
+    assert "set TENSORFARM_BUILD_ROOT alike on every node" in verdict["message"]

@@ -1,0 +1,112 @@
+"""A subject's process is its own: what it does there changes nothing but what it reports."""
+
+import json
+from pathlib import Path
+
+import pytest
+from gate_workshop import CANDIDATE, Workshop, failing, program
+
+from tensorfarm.contract.digest import sha256_file
+from tensorfarm.contract.exchange import REPORT
+from tensorfarm.contract.refusal import Refusal
+from tensorfarm.gate.certify import certify_artifact
+from tensorfarm.gate.subject.load import load_artifact
+
+
+def comparable(verdict: dict[str, object]) -> dict[str, object]:
+    """A verdict without what no two runs share: wall times, and the process that judged."""
+    rows = [{key: value for key, value in row.items() if key != "wall_ns"} for row in verdict["findings"]]  # type: ignore
+    return {**verdict, "attestation": "", "findings": rows}
+
+
+def test_patching_torch_changes_nothing_in_the_verdict(workshop: Workshop) -> None:
+    mlp = program("mlp")
+    case = workshop.case(mlp, workshop.artifact(mlp))
+    honest = workshop.verdict(case)
+    (Path(case["folder"]) / REPORT).unlink()
+    patched = workshop.verdict(case, "gate_vandals:patch_torch")
+    assert honest["outcome"] == "admitted"
+    assert comparable(patched) == comparable(honest)
+
+
+def test_patching_torch_does_not_save_wrong_values(workshop: Workshop) -> None:
+    verdict = workshop.judged(program("mlp"), mode="inference", before="gate_vandals:patch_torch_and_lie")
+    assert failing(verdict) == {("forward", "output 0"), ("forward", "output 1")}
+
+
+def test_a_segfault_is_a_finding_that_names_the_signal(workshop: Workshop) -> None:
+    verdict = workshop.judged(program("mlp"), before="gate_vandals:segfault")
+    assert (verdict["outcome"], verdict["outcome_kind"]) == ("conformance_failure", "crash")
+    assert verdict["message"] == "loading: subject: it died: SIGSEGV"
+
+
+def test_a_subject_that_exits_is_a_crash(workshop: Workshop) -> None:
+    verdict = workshop.judged(program("mlp"), before="gate_vandals:exit_early")
+    assert (verdict["outcome_kind"], verdict["message"]) == ("crash", "loading: subject: it died: exit code 3")
+
+
+def test_an_exception_of_the_subject_is_a_finding(workshop: Workshop) -> None:
+    verdict = workshop.judged(program("mlp"), before="gate_vandals:raise_an_error")
+    assert (verdict["outcome"], verdict["outcome_kind"]) == ("conformance_failure", "error")
+    assert "ValueError: no kernel for this shape" in verdict["message"]
+
+
+def test_files_that_cannot_be_read_are_a_finding_and_never_the_end_of_the_judge(workshop: Workshop) -> None:
+    verdict = workshop.judged(program("mlp"), before="gate_vandals:write_junk")
+    assert (verdict["outcome"], verdict["outcome_kind"]) == ("conformance_failure", "error")
+    assert "it left files that cannot be read" in verdict["message"]
+
+
+def test_the_farm_may_say_that_the_subject_ran_out_of_time(workshop: Workshop) -> None:
+    mlp = program("mlp")
+    case = workshop.case(mlp, workshop.artifact(mlp))
+    workshop.result("prepare", case)
+    deaths = {"tensorfarm.gate.subject.run:run": {"kind": "timeout", "message": "60 seconds", "status": "died"}}
+    verdict = workshop.result("decide", {**case, "deaths": deaths})
+    assert (verdict["outcome"], verdict["outcome_kind"]) == ("conformance_failure", "timeout")
+
+
+def test_the_judge_computes_the_oracle_before_the_subject_runs_and_only_once(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    mlp = program("mlp")
+    cache = {"oracle_cache": str(tmp_path)}
+    first = workshop.case(mlp, workshop.artifact(mlp), **cache)
+    prepared = workshop.result("prepare", first)
+    (kept,) = tmp_path.iterdir()
+    stamp = kept.stat().st_mtime_ns
+    assert prepared["cached"] is False
+    second = workshop.case(mlp, workshop.artifact(mlp), **cache)
+    assert workshop.result("prepare", second)["cached"] is True
+    assert kept.stat().st_mtime_ns == stamp
+    assert comparable(workshop.verdict(first)) == comparable(workshop.verdict(second))
+
+
+def test_another_contract_seed_or_mode_is_another_expectation(workshop: Workshop, tmp_path: Path) -> None:
+    mlp = program("mlp")
+    wider = json.loads(json.dumps(workshop.case(mlp, workshop.artifact(mlp))["contract"]))
+    wider["budgets"]["outputs"]["c"] = 5
+    for changes in ({}, {"seed": 1}, {"contract": wider}, {"mode": "inference"}):
+        workshop.result("prepare", workshop.case(mlp, workshop.artifact(mlp), oracle_cache=str(tmp_path), **changes))
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_one_gate_run_of_fresh_processes_gives_the_same_verdict(workshop: Workshop) -> None:
+    mlp = program("mlp")
+    artifact = workshop.artifact(mlp)
+    alone = certify_artifact(workshop.case(mlp, artifact), python_path=[str(Path(__file__).parent)])
+    assert comparable(alone) == comparable(workshop.verdict(workshop.case(mlp, artifact)))
+
+
+def test_a_judge_that_cannot_read_its_case_says_so(workshop: Workshop) -> None:
+    mlp = program("mlp")
+    case = workshop.case(mlp, workshop.artifact(mlp), artifact_sha256="0" * 64)
+    assert workshop.step("prepare", case) == 2
+
+
+def test_other_bytes_and_another_candidates_artifact_are_refused(workshop: Workshop) -> None:
+    artifact = workshop.artifact(program("mlp"))
+    with pytest.raises(Refusal, match="was asked for"):
+        load_artifact(artifact, "0" * 64, CANDIDATE)
+    with pytest.raises(Refusal, match="belongs to candidate candidate"):
+        load_artifact(artifact, sha256_file(artifact), "another")
