@@ -216,7 +216,7 @@ def test_a_role_that_cannot_be_imported_is_a_bug_of_the_farm(crew: Crew) -> None
 
 
 def test_a_role_that_starts_threads_is_a_bug_of_the_farm(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", STEPS_FOLDER)
+    monkeypatch.setenv("PYTHONPATH", STEPS_FOLDER, prepend=os.pathsep)
     with pytest.raises(WarmParentUnfit, match="started 1 threads"):
         crew.run(job("ok", role="threaded"))
 

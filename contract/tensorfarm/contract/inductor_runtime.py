@@ -126,10 +126,11 @@ def block_compilation() -> None:
     look_up = AOTAutogradCache.try_load
 
     def found(*arguments: Any, **options: Any) -> Any:
-        entry, configuration = look_up(*arguments, **options)
-        if entry is None:
+        answer = look_up(*arguments, **options)
+        # torch 2.11 answers with the entry, 2.13 with the entry and its configuration.
+        if (answer[0] if isinstance(answer, tuple) else answer) is None:
             raise RecompileBlocked("loading tried to trace the graph: the artifact's compile caches did not answer")
-        return entry, configuration
+        return answer
 
     AOTAutogradCache.try_load = staticmethod(found)
     compile_fx.fx_codegen_and_compile = _blocked("lower a graph")
