@@ -109,9 +109,7 @@ def test_an_interrupted_sweep_commits_ends_and_resumes(
     assert table(farm) == undisturbed
 
 
-def test_a_killed_supervisor_costs_a_retry_and_no_candidate(
-    farm: Any, undisturbed: dict[str, tuple[Any, ...]]
-) -> None:
+def test_a_killed_supervisor_costs_a_retry_and_no_candidate(farm: Any, undisturbed: dict[str, tuple[Any, ...]]) -> None:
     process = farm.start("sweep", "two.yaml", "--store", "store")
     below = wait_for(farm, process, "ProgramCaptured")
     for child in below:

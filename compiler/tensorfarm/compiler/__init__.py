@@ -1,1 +1,1 @@
-"""Turns a program into an artifact: passes with sites, pipelines, lowering, Triton codegen, memory, backends."""
+"""Turns a program into an artifact: passes with sites, pipelines, backends."""

@@ -20,11 +20,11 @@ import torch
 from tensorfarm.compiler.backends import BACKENDS
 from tensorfarm.compiler.pipeline import known_backend, parse
 from tensorfarm.compiler.sequence import Decided
-from tensorfarm.compiler.task import MODES, Backend, Lowered, Task
+from tensorfarm.compiler.task import Backend, Lowered, Task
 from tensorfarm.contract.artifact import write_artifact
 from tensorfarm.contract.graph_json import graph_hash
 from tensorfarm.contract.manifest import Manifest
-from tensorfarm.contract.program import Program
+from tensorfarm.contract.program import MODES, Program
 from tensorfarm.contract.refusal import Refusal
 
 
@@ -68,7 +68,9 @@ def _refuse_another_program(program: Program, wanted: str) -> None:
 
 def _task(program: Program, request: Mapping[str, Any], scratch: Path) -> Task:
     if request["mode"] not in MODES:
-        raise Refusal(f"mode {request['mode']!r} is unknown", limit=f"known: {', '.join(MODES)}")
+        raise Refusal(
+            f"mode {request['mode']!r} is unknown", limit=f"known: {', '.join(MODES)}", next_step="correct the sweep"
+        )
     return Task(
         program=program,
         candidate_id=request["candidate_id"],

@@ -30,6 +30,7 @@ BUILT_IN: dict[str, type[Pass]] = {
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _TOKEN = re.compile(rf"(?P<name>{_NAME}(?:[.-]{_NAME})*(?::{_NAME})?)(?:\{{(?P<options>[^{{}}]*)\}})?")
 _OPTION = re.compile(rf"(?P<key>{_NAME})=(?P<value>[A-Za-z0-9_.+-]+)")
+_CORRECT = "correct the pipeline in the sweep file"
 _READERS = {int: int, float: float, str: str, bool: {"true": True, "false": False}.__getitem__}
 
 
@@ -100,7 +101,7 @@ def _misspelt(text: str, position: int, expected: str) -> Refusal:
     return Refusal(
         f"pipeline {text!r} {seen} at position {position}",
         limit=f"expected {expected}",
-        next_step="correct the pipeline in the sweep file",
+        next_step=_CORRECT,
     )
 
 
@@ -111,7 +112,7 @@ def known_backend(pipeline: Pipeline) -> str:
         raise Refusal(
             f"backend {name!r} is unknown",
             limit=f"known: {', '.join(sorted(BACKENDS))}",
-            next_step="correct the pipeline in the sweep file",
+            next_step=_CORRECT,
         )
     return name
 
@@ -127,7 +128,7 @@ def _pass(call: Call, position: int) -> Pass:
         raise Refusal(
             f"pass {position} of the pipeline is {call.name!r}, which is unknown",
             limit=f"known: {', '.join(sorted(BUILT_IN))}, or module:Class for your own",
-            next_step="correct the pipeline in the sweep file",
+            next_step=_CORRECT,
         )
     return cast(Pass, kind(**_typed_options(kind, call)))
 
@@ -159,13 +160,15 @@ def _typed_options(kind: type[Any], call: Call) -> dict[str, Any]:
     for key, text in call.options:
         if key not in known:
             raise Refusal(
-                f"pass {call.name!r} has no option {key!r}", limit=f"known: {', '.join(sorted(known)) or 'none'}"
+                f"pass {call.name!r} has no option {key!r}",
+                limit=f"known: {', '.join(sorted(known)) or 'none'}",
+                next_step=_CORRECT,
             )
         try:
             values[key] = _READERS[hints[key]](text)
         except (KeyError, ValueError):
             wanted = getattr(hints[key], "__name__", str(hints[key]))
-            raise Refusal(f"option {key}={text} of pass {call.name!r} is no {wanted}") from None
+            raise Refusal(f"option {key}={text} of pass {call.name!r} is no {wanted}", next_step=_CORRECT) from None
     return values
 
 

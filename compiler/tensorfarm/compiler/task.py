@@ -15,21 +15,12 @@ from tensorfarm.contract.graph import Graph
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
 
-MODES = ("inference", "training")
-
 
 class UnsupportedByBackend(Refusal):
     """The program is legal and this backend cannot build it. Ends a candidate as ``compile_failure``, unsupported."""
 
-    def __init__(self, fact: str, *, limit: str = "", next_step: str = "", exit_code: int = 11) -> None:
-        super().__init__(fact, limit=limit, next_step=next_step, exit_code=exit_code)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.fact, self.limit, self.next_step)
-
-
-def _rebuilt(fact: str, limit: str, next_step: str) -> UnsupportedByBackend:
-    return UnsupportedByBackend(fact, limit=limit, next_step=next_step)
+    def __init__(self, fact: str, *, limit: str = "", next_step: str = "") -> None:
+        super().__init__(fact, limit=limit, next_step=next_step, exit_code=11)
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,8 @@ from tensorfarm.contract.conversion import Conversion
 from tensorfarm.contract.graph import Graph, IllegalGraph
 from tensorfarm.contract.identity import input_spec_id, mint_semantic_hash
 from tensorfarm.contract.program import Program
-from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.refusal import Refusal, one_line
 from tensorfarm.contract.stopped_gradients import with_stopped_gradients
-
-_MESSAGE_LIMIT = 300
 
 
 def capture(source: str) -> Program:
@@ -53,7 +51,7 @@ def load_factory(source: str) -> Callable[[], tuple[torch.nn.Module, Any]]:
         if isinstance(error, ModuleNotFoundError):
             fact, place = f"no module named {error.name!r}", "install the package, or add its folder to python_path"
         else:
-            fact, place = f"importing {module_name} raised {_one_line(error)}", "import it on its own and mend it"
+            fact, place = f"importing {module_name} raised {one_line(error)}", "import it on its own and mend it"
         raise Refusal(f"factory {source!r}: {fact}", next_step=place) from error
     factory = getattr(module, name, None)
     if not callable(factory):
@@ -79,7 +77,7 @@ def built(source: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]
         made: Any = factory()
     except Exception as error:
         raise Refusal(
-            f"factory {source!r} raised {_one_line(error)}", next_step="call it on its own and mend it"
+            f"factory {source!r} raised {one_line(error)}", next_step="call it on its own and mend it"
         ) from error
     if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], torch.nn.Module):
         raise Refusal(
@@ -101,7 +99,7 @@ def capture_exported(path: Path) -> Program:
     except Exception as error:
         # The loader lets zip, JSON, pickle and schema errors of many types through.
         raise Refusal(
-            f"{path.name} is not readable as an exported program: {_one_line(error)}",
+            f"{path.name} is not readable as an exported program: {one_line(error)}",
             limit="a file written by torch.export.save",
             next_step="export it again with this torch",
         ) from None
@@ -141,7 +139,7 @@ def _exported(source: str, module: torch.nn.Module, args: tuple[Any, ...], kwarg
     except Exception as error:
         # Whatever the model's own code raises while it is traced comes out here.
         raise IllegalGraph(
-            f"{source} cannot be captured: {_one_line(error)}",
+            f"{source} cannot be captured: {one_line(error)}",
             next_step="torch.export needs a model without data-dependent control flow",
         ) from error
 
@@ -152,7 +150,7 @@ def _functional(source: str, program: ExportedProgram) -> ExportedProgram:
     except Exception as error:
         # It traces the graph again, custom operators of the user's included.
         raise IllegalGraph(
-            f"{source} cannot be made functional: {_one_line(error)}",
+            f"{source} cannot be made functional: {one_line(error)}",
             next_step="write the operator named there without in-place effects on views",
         ) from error
 
@@ -173,8 +171,3 @@ def _spec_text(spec: pytree.TreeSpec | None) -> str:
         return pytree.treespec_dumps(spec)
     except (NotImplementedError, TypeError):
         return repr(spec)
-
-
-def _one_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0][:_MESSAGE_LIMIT] if lines else 'no message'}"

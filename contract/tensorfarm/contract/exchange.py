@@ -37,7 +37,7 @@ class SubjectReport:
     """What happened. ``outputs.tensors`` holds ``output:POSITION``, ``gradient:NAME`` (weight or input name),
     ``input:NAME`` and ``buffer:NAME`` as they are after the call. ``error`` is empty unless the subject raised.
 
-    ``literals`` are non-tensor outputs by position; ``evidence`` what the runtime says of itself (cache hits, modules).
+    ``literals`` are non-tensor outputs by position; ``evidence`` what the runtime says of itself (cache hits, misses).
     """
 
     artifact_sha256: str

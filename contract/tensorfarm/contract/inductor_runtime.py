@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch._dynamo
@@ -123,7 +123,7 @@ def block_compilation() -> None:
     import torch._inductor.compile_fx as compile_fx
     from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
 
-    look_up = AOTAutogradCache.try_load
+    look_up = cast("Callable[..., Any]", AOTAutogradCache.try_load)
 
     def found(*arguments: Any, **options: Any) -> Any:
         answer = look_up(*arguments, **options)

@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tensorfarm.contract.canonical import draws
-from tensorfarm.contract.graph import Graph, Node, OutputKind, Ref, TensorSpec, Weight, WeightKind, references
+from tensorfarm.contract.graph import Graph, Node, Ref, TensorSpec, Weight, WeightKind, references
 from tensorfarm.contract.numerics import refuse_invalid
-from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.yaml_file import read_yaml
 
 MAY_CHANGE = ("schedule", "layout", "fusion", "kernel", "memory_plan")
 MUST_NOT_CHANGE = ("semantic_hash", "outputs", "topology", "constants", "weights", "boundary_dtypes")
@@ -47,7 +45,10 @@ class Drift:
 
 @dataclass(frozen=True)
 class IrContract:
-    """``may_become`` lists, per captured operator, others that a node standing for it may call."""
+    """``may_become`` lists, per captured operator, others that a node standing for it may call.
+
+    The file's ``may_change`` is for people: whatever ``must_not_change`` does not name may change.
+    """
 
     must_not_change: frozenset[str]
     may_become: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
@@ -55,11 +56,7 @@ class IrContract:
     @staticmethod
     def read(path: Path) -> IrContract:
         """Read ``ir_contract.yaml``. Refuses unknown fields and words; a rule left out is not enforced."""
-        try:
-            value = yaml.safe_load(path.read_text())
-        except (OSError, yaml.YAMLError) as error:
-            raise Refusal(f"IR contract {path} cannot be read: {' '.join(str(error).split())}") from None
-        return IrContract.parse(value, str(path))
+        return IrContract.parse(read_yaml(path, "IR contract"), str(path))
 
     @staticmethod
     def parse(value: Any, place: str = "IR contract") -> IrContract:
@@ -284,8 +281,3 @@ class _Reach:
 
     def of_all(self, names: Iterable[str]) -> frozenset[str]:
         return frozenset[str]().union(*(self.found[name] for name in names))
-
-
-def user_outputs(graph: Graph) -> int:
-    """How many values the program returns."""
-    return sum(output.kind is OutputKind.USER for output in graph.outputs)

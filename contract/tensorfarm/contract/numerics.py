@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import yaml
 
 from tensorfarm.contract.digest import sha256_json
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.yaml_file import read_yaml
 
 FORMAT = "tensorfarm.contract/1"
 
@@ -60,16 +60,7 @@ def schema() -> dict[str, Any]:
 
 def read_contract(path: Path) -> NumericalContract:
     """Read a contract file. Refuses what cannot be read, has an unknown or missing field, or a value out of range."""
-    try:
-        value = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise Refusal(
-            f"contract {path} cannot be read: {error.strerror}", next_step="check the path in the sweep file"
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        fact = f"contract {path} is no YAML: {' '.join(str(error).split())}"
-        raise Refusal(fact, next_step="mend it there") from None
-    return parse_contract(value, str(path))
+    return parse_contract(read_yaml(path, "contract"), str(path))
 
 
 def parse_contract(value: Any, place: str = "contract") -> NumericalContract:

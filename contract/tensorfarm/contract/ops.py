@@ -68,10 +68,3 @@ def is_random(name: str) -> bool:
     """True where the operator can draw from a generator; ``canonical.draws`` says whether a call does."""
     target = resolve(name)
     return isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded in target.tags
-
-
-@cache
-def is_pure(name: str) -> bool:
-    """True where calling twice gives the same values and changes nothing else."""
-    schema = schema_of(name)
-    return name not in ASSERTIONS and not is_random(name) and (schema is None or not schema.is_mutable)

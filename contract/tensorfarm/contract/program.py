@@ -22,6 +22,8 @@ from tensorfarm.contract.tensors import read_tensors, tensor_sha256, write_tenso
 
 FORMAT = "tensorfarm.program/1"
 EXPORTED = "source.pt2"
+# What a candidate is compiled and judged for: the outputs alone, or the gradients as well.
+MODES = ("inference", "training")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_LINE_LIMIT = 300
+
 
 class Refusal(Exception):
     """Something the caller asked for cannot be done, and why. Never a traceback for the user.
@@ -20,6 +22,12 @@ class Refusal(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (type(self), self.fact, self.limit, self.next_step, self.exit_code)
+
+
+def one_line(error: BaseException) -> str:
+    """Class and first line of an exception's text: what a refusal says of somebody else's code that raised."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:_LINE_LIMIT] if lines else 'no message'}"
 
 
 def _rebuilt(kind: type[Refusal], fact: str, limit: str, next_step: str, exit_code: int) -> Refusal:

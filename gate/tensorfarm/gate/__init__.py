@@ -1,1 +1,1 @@
-"""Proves an artifact against its contract: inputs, oracle, budgets, runners, checks, verdicts. No compiler code."""
+"""Proves an artifact against its contract: oracle, budgets, runners, checks, verdicts. No compiler code."""

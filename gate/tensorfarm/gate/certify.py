@@ -27,14 +27,13 @@ def certify_artifact(
     """
     folder = Path(request["folder"])
     folder.mkdir(parents=True, exist_ok=True)
-    case = dict(request)
-    (folder / CASE).write_text(json.dumps(case))
+    (folder / CASE).write_text(json.dumps(dict(request)))
     prepared = _judged("prepare", folder, python_path)
     if "verdict" in prepared:
         return prepared["verdict"]
     death = _death(folder, python_path, subject_seconds)
     if death is not None:
-        (folder / CASE).write_text(json.dumps({**case, "deaths": {FUNCTIONS["run"]: death}}))
+        (folder / CASE).write_text(json.dumps({**request, "deaths": {FUNCTIONS["run"]: death}}))
     return _judged("decide", folder, python_path)
 
 

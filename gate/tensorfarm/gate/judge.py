@@ -23,7 +23,7 @@ from tensorfarm.contract.exchange import INPUTS, SubjectReport, SubjectRequest, 
 from tensorfarm.contract.ir_contract import STRICT, IrContract
 from tensorfarm.contract.numerics import NumericalContract, parse_contract
 from tensorfarm.contract.outcome import Status
-from tensorfarm.contract.program import Program
+from tensorfarm.contract.program import MODES, Program
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.tensors import write_tensors
 from tensorfarm.gate.checks import forward, gradient, identity, integers, loading, metadata, mutation
@@ -32,10 +32,8 @@ from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.observation import Observation, observed
 from tensorfarm.gate.oracle import expectation_of
 from tensorfarm.gate.seal import CODE_GENERATORS, COMPILERS, Seal, install
+from tensorfarm.gate.step import FUNCTIONS
 from tensorfarm.gate.verdict import Verdict, verdict_of
-
-SUBJECT_STEP = "tensorfarm.gate.subject.run:run"
-MODES = ("inference", "training")
 
 
 @cache
@@ -128,10 +126,7 @@ class Case:
 
 def prepare(request: Mapping[str, Any]) -> dict[str, Any]:
     """First step. ``{"verdict": …}`` where identity is broken: no subject is to run then. Else ``{"oracle": …}``."""
-    seal = install((*COMPILERS, *CODE_GENERATORS))
-    case = Case.of(request)
-    torch.set_num_threads(case.threads)
-    findings = _timed(lambda: identity.check(case.program, case.artifact, case.rules))
+    case, seal, findings = _identified(request)
     if any(finding.status is Status.FAIL for finding in findings):
         return {"verdict": _written(case, verdict_of(findings, case.mode), seal)}
     started = time.perf_counter()
@@ -155,13 +150,10 @@ def prepare(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def decide(request: Mapping[str, Any]) -> dict[str, Any]:
     """Last step: the verdict. ``request["deaths"]`` tells by step how a subject died."""
-    seal = install((*COMPILERS, *CODE_GENERATORS))
-    case = Case.of(request)
-    torch.set_num_threads(case.threads)
-    findings = _timed(lambda: identity.check(case.program, case.artifact, case.rules))
+    case, seal, findings = _identified(request)
     if any(finding.status is Status.FAIL for finding in findings):
         return _written(case, verdict_of(findings, case.mode), seal)
-    death = dict(request.get("deaths") or {}).get(SUBJECT_STEP)
+    death = dict(request.get("deaths") or {}).get(FUNCTIONS["run"])
     report, seen, unreadable = _left_behind(case)
     started = time.perf_counter_ns()
     finding, kind = loading.check(case.artifact, report, death, unreadable)
@@ -169,6 +161,14 @@ def decide(request: Mapping[str, Any]) -> dict[str, Any]:
     if seen is not None and not kind:
         findings += _values(case, seen)
     return _written(case, verdict_of(findings, case.mode, kind), seal)
+
+
+def _identified(request: Mapping[str, Any]) -> tuple[Case, Seal, list[Finding]]:
+    """What both steps begin with: seal the process, read the case, look at the artifact's identity."""
+    seal = install((*COMPILERS, *CODE_GENERATORS))
+    case = Case.of(request)
+    torch.set_num_threads(case.threads)
+    return case, seal, _timed(lambda: identity.check(case.program, case.artifact, case.rules))
 
 
 def _left_behind(case: Case) -> tuple[SubjectReport | None, Observation | None, str]:

@@ -52,7 +52,7 @@ class Reference:
 
     def call(self, inputs: Mapping[str, torch.Tensor], cotangents: Mapping[int, torch.Tensor] | None) -> Run:
         """Run forward, and backward where there are cotangents (by output position). Inputs are written to in place."""
-        args, kwargs = self._arguments(inputs)
+        args, kwargs = self.arguments(inputs)
         with torch.set_grad_enabled(cotangents is not None):
             outputs = pytree.tree_leaves(self.module(*args, **kwargs))
         gradients = {} if cotangents is None else self._gradients(outputs, inputs, cotangents)
@@ -76,20 +76,25 @@ class Reference:
                 made[item.name] = value.requires_grad_(item.requires_grad)
         return made
 
-    def _arguments(self, inputs: Mapping[str, torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(self, inputs: Mapping[str, torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """``inputs`` as the module is called with them: positions and keywords, literals included."""
         leaves = [item.literal if item.spec is None else inputs[item.name] for item in self.program.graph.inputs]
         args, kwargs = pytree.tree_unflatten(leaves, pytree.treespec_loads(self.program.in_spec))
         return tuple(args), dict(kwargs)
 
-    def _gradients(
-        self, outputs: list[Any], inputs: Mapping[str, torch.Tensor], cotangents: Mapping[int, torch.Tensor]
-    ) -> dict[str, torch.Tensor | None]:
-        wanted = {
+    def differentiated(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """What gradients are taken by: trained weights by the graph weight's name, wanting inputs by the input's."""
+        trained = {
             weight.name: self._places[weight.target]
             for weight in self.program.graph.weights.values()
             if weight.requires_grad
         }
-        wanted |= {item.name: inputs[item.name] for item in self.program.graph.inputs if item.requires_grad}
+        return trained | {item.name: inputs[item.name] for item in self.program.graph.inputs if item.requires_grad}
+
+    def _gradients(
+        self, outputs: list[Any], inputs: Mapping[str, torch.Tensor], cotangents: Mapping[int, torch.Tensor]
+    ) -> dict[str, torch.Tensor | None]:
+        wanted = self.differentiated(inputs)
         if not wanted or not cotangents:
             return dict.fromkeys(wanted)
         roots = [outputs[position] for position in cotangents]

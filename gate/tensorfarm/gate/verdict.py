@@ -51,7 +51,7 @@ def verdict_of(findings: Sequence[Finding], mode: str, death_kind: str = "") -> 
 def _verdict(
     status: Status, outcome: Outcome, kind: str, causes: Sequence[Finding], findings: Sequence[Finding]
 ) -> Verdict:
-    """The message names the worst finding of the first check among ``causes``: a wrong output explains its gradients."""
+    """The message names the worst finding of the first check among ``causes``: a wrong output explains gradients."""
     first = [finding for finding in causes if finding.check_name == causes[0].check_name]
     worst = max(first, key=lambda finding: finding.observed_over_limit)
     others = f" (and {len(causes) - 1} more findings)" if len(causes) > 1 else ""

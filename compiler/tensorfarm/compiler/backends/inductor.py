@@ -54,7 +54,11 @@ def lower(task: Task) -> Lowered:
 def _refuse_what_is_unknown(task: Task) -> None:
     for key, value in task.pipeline.backend.options:
         if (key, value) != ("mode", "default"):
-            raise Refusal(f"backend inductor has no option {key}={value}", limit="known: mode=default")
+            raise Refusal(
+                f"backend inductor has no option {key}={value}",
+                limit="known: mode=default",
+                next_step="remove it from the pipeline",
+            )
     if task.pipeline.passes:
         raise Refusal(
             f"pass {task.pipeline.passes[0]} stands before inductor, which takes the captured graph as it is",

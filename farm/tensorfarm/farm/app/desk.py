@@ -19,6 +19,8 @@ from tensorfarm.farm.pipeline import commands as c
 
 @dataclass(frozen=True)
 class SweepDesk:
+    """The driver's ``Desk`` of a real sweep. ``contract`` is the parsed one that ``book.config`` holds as text."""
+
     sweep_id: str
     book: JobBook
     contract: NumericalContract
@@ -39,12 +41,12 @@ class SweepDesk:
         return e.CaptureFailed(
             self.sweep_id,
             event.subject,
-            event.source,
-            Outcome.SEMANTIC_DRIFT,
-            "",
-            refusal,
-            event.seconds,
-            event.node_id,
+            source=event.source,
+            outcome=Outcome.SEMANTIC_DRIFT,
+            outcome_kind="",
+            message=refusal,
+            seconds=event.seconds,
+            node_id=event.node_id,
         )
 
     def perform(self, commands: Sequence[c.LocalCommand]) -> Iterable[e.Event]:
@@ -72,11 +74,11 @@ class SweepDesk:
                 yield e.CacheAnswered(
                     self.sweep_id,
                     event.subject,
-                    event.candidate_id,
-                    answer.artifact_sha256,
-                    answer.gate_run_id,
-                    answer.sweep_id,
-                    answer.measured,
+                    candidate_id=event.candidate_id,
+                    artifact_sha256=answer.artifact_sha256,
+                    gate_run_id=answer.gate_run_id,
+                    admitted_in=answer.sweep_id,
+                    measured=answer.measured,
                 )
 
     def _submitted(self, command: c.Submit) -> e.CandidateSubmitted:
@@ -95,19 +97,19 @@ class SweepDesk:
         return e.CandidateSubmitted(
             self.sweep_id,
             cell.id,
-            key.candidate_id,
-            cell.program.name,
-            command.semantic_hash,
-            command.input_spec_id,
-            cell.program.mode,
-            cell.backend,
-            cell.pipeline,
-            toolchain.target,
-            toolchain.id,
-            self.contract.id,
-            self.contract.hash,
-            command.dtype,
-            digests,
+            candidate_id=key.candidate_id,
+            program=cell.program.name,
+            semantic_hash=command.semantic_hash,
+            input_spec_id=command.input_spec_id,
+            mode=cell.program.mode,
+            backend=cell.backend,
+            pipeline=cell.pipeline,
+            target=toolchain.target,
+            toolchain_id=toolchain.id,
+            contract_id=self.contract.id,
+            contract_hash=self.contract.hash,
+            dtype=command.dtype,
+            pass_digests=digests,
         )
 
     def _admit(self, command: c.Admit) -> e.ArtifactAdmitted:
@@ -115,12 +117,12 @@ class SweepDesk:
         return e.ArtifactAdmitted(
             self.sweep_id,
             command.cell.id,
-            command.candidate_id,
-            command.semantic_hash,
-            command.artifact_sha256,
-            command.size_bytes,
-            str(place.relative_to(self.cache.layout.root)),
-            command.gate_run_id,
+            candidate_id=command.candidate_id,
+            semantic_hash=command.semantic_hash,
+            artifact_sha256=command.artifact_sha256,
+            size_bytes=command.size_bytes,
+            uri=str(place.relative_to(self.cache.layout.root)),
+            gate_run_id=command.gate_run_id,
         )
 
     def _end(self, command: c.End) -> e.CandidateEnded:
@@ -128,11 +130,11 @@ class SweepDesk:
         return e.CandidateEnded(
             self.sweep_id,
             cell.id,
-            command.candidate_id,
-            cell.program.name,
-            cell.backend,
-            cell.pipeline,
-            command.outcome,
-            command.outcome_kind,
-            command.message,
+            candidate_id=command.candidate_id,
+            program=cell.program.name,
+            backend=cell.backend,
+            pipeline=cell.pipeline,
+            outcome=command.outcome,
+            outcome_kind=command.outcome_kind,
+            message=command.message,
         )

@@ -14,7 +14,7 @@ from typing import Protocol
 from tensorfarm.contract import events as e
 from tensorfarm.farm.engine.job import Job, JobResult
 from tensorfarm.farm.pipeline import commands as c
-from tensorfarm.farm.pipeline.commands import Stage
+from tensorfarm.farm.pipeline.commands import Stage, stage_of, subject_of
 from tensorfarm.farm.pipeline.reactions import Limits, exhausted, job_commands, local_commands
 from tensorfarm.farm.pipeline.state import SweepState
 
@@ -60,8 +60,7 @@ class Driver:
     watch: Watcher = lambda event: None
 
     def __post_init__(self) -> None:
-        self._running: dict[tuple[Stage, str], c.JobCommand] = {}
-        self._commands: dict[str, c.JobCommand] = {}
+        self._in_flight: dict[str, c.JobCommand] = {}
 
     def run(self) -> bool:
         """Returns True when every cell has ended, False when it was stopped before."""
@@ -98,18 +97,11 @@ class Driver:
 
     def _start_jobs(self) -> None:
         room = {pool: self.runner.capacity(pool) for pool in POOLS}
-        for command in job_commands(self.state, self._running.keys(), room, self.limits):
+        running = {(stage_of(command), subject_of(command)) for command in self._in_flight.values()}
+        for command in job_commands(self.state, running, room, self.limits):
             job = self.desk.job(command)
-            self._commands[job.job_id] = command
-            stage, _, subject = job.job_id.partition(":")
-            self._running[Stage(stage), subject] = command
+            self._in_flight[job.job_id] = command
             self.runner.submit(job)
 
     def _collect(self, results: Sequence[JobResult]) -> None:
-        events: list[e.Event] = []
-        for result in results:
-            command = self._commands.pop(result.job_id)
-            stage, _, subject = result.job_id.partition(":")
-            del self._running[Stage(stage), subject]
-            events.append(self.desk.event_of(command, result))
-        self.record(events)
+        self.record([self.desk.event_of(self._in_flight.pop(result.job_id), result) for result in results])

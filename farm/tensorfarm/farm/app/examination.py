@@ -19,7 +19,7 @@ from tensorfarm.contract.inductor_runtime import build_root
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.store.layout import StoreLayout
 
-# Lowest versions that are tried, from pyproject.toml; torch goes with the triton that its own metadata names.
+# The ranges of pyproject.toml, for whoever runs from a checkout that no pip has installed.
 _AT_LEAST = {
     "torch": "2.11",
     "triton": "3.6",
@@ -29,11 +29,14 @@ _AT_LEAST = {
     "transformers": "5.0",
 }
 _APT_LINE = "apt-get install git make g++ python3-venv python3-dev"
+_PYTHON_AT_LEAST = "3.11"
 _MEMORY_GIB = 4.0
 
 
 @dataclass(frozen=True)
 class Finding:
+    """One thing looked at: what was ``seen``, and what to do where it is not ``healthy``."""
+
     what: str
     healthy: bool
     seen: str
@@ -56,7 +59,8 @@ def examine(store: Path) -> list[Finding]:
 
 def _python() -> Finding:
     version = platform.python_version()
-    return Finding("python", Version(version) >= Version("3.11"), version, "")
+    healthy = Version(version) >= Version(_PYTHON_AT_LEAST)
+    return Finding("python", healthy, version, "" if healthy else f"at least {_PYTHON_AT_LEAST} is needed")
 
 
 def _package(name: str, minimum: str) -> Finding:
@@ -71,14 +75,15 @@ def _package(name: str, minimum: str) -> Finding:
 def _compiler() -> Finding:
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
-        return Finding("g++", False, "absent", f"inductor compiles C++: {_APT_LINE}")
+        return Finding("g++", False, "absent", f'inductor compiles C++: run "{_APT_LINE}"')
     answer = subprocess.run([compiler, "-dumpfullversion"], capture_output=True, text=True, check=False)
     return Finding("g++", answer.returncode == 0, answer.stdout.strip() or answer.stderr.strip())
 
 
 def _headers() -> Finding:
     header = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    return Finding("python headers", header.is_file(), str(header), "" if header.is_file() else _APT_LINE)
+    healthy = header.is_file()
+    return Finding("python headers", healthy, str(header), "" if healthy else f'run "{_APT_LINE}"')
 
 
 def _memory() -> Finding:

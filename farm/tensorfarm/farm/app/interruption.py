@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from types import FrameType, TracebackType
+from typing import Any
 
 from tensorfarm.contract.outcome import INTERRUPTED_EXIT_CODE
 
@@ -21,7 +22,7 @@ class Interruption:
 
     def __init__(self) -> None:
         self.reason = ""
-        self._before: dict[signal.Signals, object] = {}
+        self._before: dict[signal.Signals, Any] = {}
 
     def requested(self) -> bool:
         return bool(self.reason)
@@ -41,7 +42,7 @@ class Interruption:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # pyright: ignore[reportArgumentType] (it is what signal.signal returned)
+            signal.signal(number, handler)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.reason:

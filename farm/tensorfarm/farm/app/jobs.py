@@ -17,14 +17,12 @@ from tensorfarm.farm.app.sweep_file import SweepConfig
 from tensorfarm.farm.engine.job import Job, JobResult, Step, StepOutcome
 from tensorfarm.farm.engine.toolchain import Toolchain
 from tensorfarm.farm.pipeline import commands as c
-from tensorfarm.farm.pipeline.commands import POOL_OF, Stage
+from tensorfarm.farm.pipeline.commands import POOL_OF, Stage, stage_of, subject_of
 from tensorfarm.farm.store.layout import StoreLayout
+from tensorfarm.gate.step import FUNCTIONS as GATE_STEPS
 
 CAPTURE = "tensorfarm.farm.app.capturing:capture_program"
 COMPILE = "tensorfarm.compiler.compile:compile_candidate"
-PREPARE = "tensorfarm.gate.judge:prepare"
-SUBJECT = "tensorfarm.gate.subject.run:run"
-DECIDE = "tensorfarm.gate.judge:decide"
 BENCH = "tensorfarm.farm.measure.pairs:measure"
 
 _KIND_OF_DEATH = {
@@ -101,9 +99,9 @@ class JobBook:
         }
         seconds = self.config.limits.gate_seconds
         return (
-            self._step(PREPARE, "judge", seconds, request),
-            self._step(SUBJECT, "subject", seconds, request, tolerated=True),
-            self._step(DECIDE, "judge", seconds, request),
+            self._step(GATE_STEPS["prepare"], "judge", seconds, request),
+            self._step(GATE_STEPS["run"], "subject", seconds, request, tolerated=True),
+            self._step(GATE_STEPS["decide"], "judge", seconds, request),
         )
 
     def _bench(self, command: c.RunBench) -> dict[str, Any]:
@@ -115,14 +113,6 @@ class JobBook:
             "pairs": self.config.pairs,
             "seed": self.config.seed,
         }
-
-
-def stage_of(command: c.JobCommand) -> Stage:
-    return Stage(type(command).__name__.removeprefix("Run").lower())
-
-
-def subject_of(command: c.JobCommand) -> str:
-    return command.program.name if isinstance(command, c.RunCapture) else command.cell.id
 
 
 def event_of(sweep_id: str, command: c.JobCommand, result: JobResult) -> e.Event:
@@ -151,12 +141,12 @@ def _capture_event(sweep_id: str, command: c.RunCapture, result: JobResult) -> e
     return e.CaptureFailed(
         sweep_id,
         command.program.name,
-        command.program.source,
-        outcome,
-        kind,
-        last.message,
-        result.seconds,
-        result.node_id,
+        source=command.program.source,
+        outcome=outcome,
+        outcome_kind=kind,
+        message=last.message,
+        seconds=result.seconds,
+        node_id=result.node_id,
     )
 
 
@@ -165,21 +155,28 @@ def _compile_event(sweep_id: str, command: c.RunCompile, result: JobResult) -> e
     if last.status != "completed":
         outcome, kind = _blame(last, otherwise=(Outcome.COMPILE_FAILURE, FailureKind.CRASH))
         return e.CompileFailed(
-            sweep_id, command.cell.id, command.candidate_id, outcome, kind, last.message, result.seconds, result.node_id
+            sweep_id,
+            command.cell.id,
+            candidate_id=command.candidate_id,
+            outcome=outcome,
+            outcome_kind=kind,
+            message=last.message,
+            compile_seconds=result.seconds,
+            node_id=result.node_id,
         )
-    value = last.value
     return e.CandidateCompiled(
         sweep_id,
         command.cell.id,
-        command.candidate_id,
-        command.semantic_hash,
-        value["artifact_sha256"],
-        value["size_bytes"],
-        value["uri"],
-        value["compile_seconds"],
-        tuple(value["manifest"]),
-        result.node_id,
+        candidate_id=command.candidate_id,
+        semantic_hash=command.semantic_hash,
+        node_id=result.node_id,
+        **_with_rows(last.value, "manifest"),
     )
+
+
+def _with_rows(value: Mapping[str, Any], rows: str) -> dict[str, Any]:
+    """An event's fields from a step's JSON, where a list stands for a tuple of ``rows``."""
+    return {**value, rows: tuple(value[rows])}
 
 
 def _blame(last: StepOutcome, otherwise: tuple[Outcome, str]) -> tuple[Outcome, str]:
@@ -202,18 +199,11 @@ def _gate_event(sweep_id: str, command: c.RunGate, result: JobResult) -> e.Event
     return e.GateDecided(
         sweep_id,
         command.cell.id,
-        command.candidate_id,
-        decided["gate_run_id"],
-        command.artifact_sha256,
-        decided["status"],
-        decided["outcome"],
-        decided["outcome_kind"],
-        decided["message"],
-        decided["gate_version"],
-        decided["attestation"],
-        result.seconds,
-        tuple(decided["findings"]),
-        result.node_id,
+        candidate_id=command.candidate_id,
+        artifact_sha256=command.artifact_sha256,
+        seconds=result.seconds,
+        node_id=result.node_id,
+        **_with_rows(decided, "findings"),
     )
 
 

@@ -33,7 +33,11 @@ def moment(text: str | None) -> datetime | None:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise Refusal(f"{text!r} is no time", limit="ISO 8601, such as 2026-05-01T12:00:00") from None
+        raise Refusal(
+            f"{text!r} is no time",
+            limit="ISO 8601, such as 2026-05-01T12:00:00",
+            next_step="correct --as-of",
+        ) from None
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
@@ -45,7 +49,11 @@ def sweep_report(store: Path, sweep_id: str = "", as_of: datetime | None = None)
             raise Refusal(f"store {store} holds no sweep", next_step='run "farm sweep CONFIG" first')
         chosen = sweep_id or known[0]
         if chosen not in known:
-            raise Refusal(f"sweep {chosen!r} is not in {store}", limit=f"known: {', '.join(known[:5])}")
+            raise Refusal(
+                f"sweep {chosen!r} is not in {store}",
+                limit=f"newest there: {', '.join(known[:5])}",
+                next_step="name one of them, or none for the newest",
+            )
         cells = reader.named("report_sweep", sweep_id=chosen).to_pylist()
         times = reader.named("sweep_times", sweep_id=chosen).to_pylist()[0]
     return SweepReport(chosen, cells, times)

@@ -12,13 +12,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tensorfarm.compiler.pipeline import parse
 from tensorfarm.contract.digest import canonical_json, sha256_json
 from tensorfarm.contract.ir_contract import MAY_CHANGE, MUST_NOT_CHANGE, IrContract
 from tensorfarm.contract.numerics import parse_contract, read_contract, refuse_invalid
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.yaml_file import read_yaml
 from tensorfarm.farm.pipeline.plan import Plan, PlannedProgram
 
 _GIB = 1 << 30
@@ -27,7 +26,7 @@ _STRICT: Mapping[str, Any] = {"may_change": [*MAY_CHANGE], "must_not_change": [*
 
 @dataclass(frozen=True)
 class StageLimits:
-    """Wall seconds and memory of one child, by stage."""
+    """Wall time of one child, by stage, and memory of a child of any stage."""
 
     capture_seconds: float = 300.0
     compile_seconds: float = 600.0
@@ -70,6 +69,7 @@ class SweepConfig:
 
     @staticmethod
     def from_json(text: str) -> SweepConfig:
+        """The inverse of ``to_json``. Nothing is checked again: the text was a sweep file that passed."""
         value = json.loads(text)
         return SweepConfig(
             name=value["name"],
@@ -93,22 +93,14 @@ def schema() -> dict[str, Any]:
 
 def read_sweep_file(path: Path) -> SweepConfig:
     """Read and normalise a sweep file. Refuses, naming the field, whatever is not in the grammar or not there."""
-    try:
-        value = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise Refusal(
-            f"sweep file {path} cannot be read: {error.strerror}", next_step="check the path given to farm sweep"
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Refusal(f"sweep file {path} is no YAML: {' '.join(str(error).split())}") from None
+    value = read_yaml(path, "sweep file")
     refuse_invalid(value, schema(), str(path))
     folder = path.resolve().parent
-    contract_path = folder / value["contract"]
+    contract_path, ir_path = folder / value["contract"], value.get("ir_contract")
     read_contract(contract_path)
-    ir_path = value.get("ir_contract")
     return SweepConfig(
         name=value["sweep"],
-        contract=_plain(yaml.safe_load(contract_path.read_text())),
+        contract=_plain(read_yaml(contract_path, "contract")),
         ir_contract=_ir_contract(folder / ir_path) if ir_path else _STRICT,
         python_path=tuple(str((folder / item).resolve()) for item in value.get("python_path", ())),
         programs=_programs(value, folder),
@@ -120,7 +112,7 @@ def read_sweep_file(path: Path) -> SweepConfig:
 
 def _ir_contract(path: Path) -> Mapping[str, Any]:
     IrContract.read(path)
-    return yaml.safe_load(path.read_text())
+    return read_yaml(path, "IR contract")
 
 
 def _programs(value: Mapping[str, Any], folder: Path) -> tuple[PlannedProgram, ...]:
@@ -137,7 +129,11 @@ def _programs(value: Mapping[str, Any], folder: Path) -> tuple[PlannedProgram, .
             if not Path(source).is_file():
                 raise Refusal(f"program {name}: {item['module']} does not exist", next_step="check the path")
         elif ":" not in source:
-            raise Refusal(f"program {source!r} names no factory", limit="package.module:factory, or a .pt2 file")
+            raise Refusal(
+                f"program {source!r} names no factory",
+                limit="package.module:factory, or a .pt2 file",
+                next_step="correct its module: field",
+            )
         made.append(PlannedProgram(name, source, mode, pipelines))
     return tuple(made)
 

@@ -32,7 +32,7 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
     try:
         _application(COMMANDS if asked is None else (asked,))(arguments)
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
+        return _status(end.code)
     except KeyboardInterrupt:
         return INTERRUPTED_EXIT_CODE
     except BrokenPipeError:
@@ -60,6 +60,11 @@ def _farm() -> None:
 
     --debug, anywhere on the line, adds a traceback to an error.
     """
+
+
+def _status(code: object) -> int:
+    """As the interpreter has it: nothing is 0, a number is itself, and a text (user code may exit with one) is 1."""
+    return code if isinstance(code, int) else INTERNAL_ERROR_EXIT_CODE if code else 0
 
 
 def _complain(line: str, code: int, debug: bool) -> int:

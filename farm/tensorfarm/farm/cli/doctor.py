@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import typer
+from rich.markup import escape
 
 from tensorfarm.farm.app.examination import examine
 from tensorfarm.farm.cli.options import DEFAULT_STORE, AsJson, Store
@@ -12,7 +13,7 @@ from tensorfarm.farm.cli.screen import screen
 
 
 def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
-    """Check interpreter, torch, C++ compiler, Ray, store and disk. Exit code 0 where nothing is wrong, 2 otherwise."""
+    """Check interpreter, torch, C++ compiler, Ray, store and disk. Exit code 2 where anything is wrong."""
     findings = examine(store)
     if as_json:
         print(json.dumps([vars(finding) for finding in findings]))
@@ -21,7 +22,7 @@ def doctor(store: Store = DEFAULT_STORE, as_json: AsJson = False) -> None:
         for finding in findings:
             mark = "[green]ok[/]   " if finding.healthy else "[red]wrong[/]"
             advice = f"; {finding.advice}" if finding.advice else ""
-            console.print(f"{mark} {finding.what}: {finding.seen}{advice}")
+            console.print(f"{mark} {finding.what}: {escape(finding.seen + advice)}")
     raise typer.Exit(0 if all(finding.healthy for finding in findings) else 2)
 
 

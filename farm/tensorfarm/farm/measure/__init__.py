@@ -1,1 +1,1 @@
-"""Statistics of what was timed: paired ratios, verdicts, canary, baselines, change points."""
+"""Timing: an admitted artifact against eager, in interleaved groups of one child."""

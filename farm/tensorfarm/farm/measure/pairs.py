@@ -24,14 +24,17 @@ _BAAB = ("candidate", "eager", "eager", "candidate")
 
 
 def measure(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Time ``request["pairs"]`` ABBA groups; returns one row of the ``measurements`` table for each side.
+    """Time ABBA groups of steps, in seconds; returns two rows of the ``measurements`` table for each side.
 
-    Loading compiles nothing: the loader raises where the artifact's bytes do not answer.
+    ``request``: program and artifact (paths), program_sha256, artifact_sha256, candidate_id, mode, pairs (number of
+    groups), seed, threads. Raises CorruptBundle or Refusal where the files are not the ones asked for, and
+    ``RecompileBlocked`` where the artifact's own code does not answer: nothing is compiled here.
     """
     torch.set_num_threads(request["threads"])
     torch.manual_seed(request["seed"])
     program = Program.load(Path(request["program"]), request["program_sha256"])
-    steps = {"eager": _eager_step(program, request["mode"]), "candidate": _candidate_step(program, request)}
+    reference = Reference(program)
+    steps = {"eager": _eager_step(reference, request["mode"]), "candidate": _candidate_step(reference, request)}
     first = {name: _timed(step) for name, step in steps.items()}
     for step in steps.values():
         for _ in range(WARM_UP_STEPS):
@@ -52,37 +55,24 @@ def _timed(step: Callable[[], None]) -> float:
     return time.perf_counter() - started
 
 
-def _candidate_step(program: Program, request: Mapping[str, Any]) -> Callable[[], None]:
+def _eager_step(reference: Reference, mode: str) -> Callable[[], None]:
+    inputs = reference.fresh_inputs(wide=False)
+    args, kwargs = reference.arguments(inputs)
+    differentiated = list(reference.differentiated(inputs).values())
+    return _step(lambda: pytree.tree_leaves(reference.module(*args, **kwargs)), differentiated, mode)
+
+
+def _candidate_step(reference: Reference, request: Mapping[str, Any]) -> Callable[[], None]:
+    """On inputs of its own, with gradients by the artifact's tensors of the same names."""
     loaded = load_artifact(Path(request["artifact"]), request["artifact_sha256"], request["candidate_id"])
-    inputs = _inputs(program)
-    trained = [loaded.parameters[weight.name] for weight in program.graph.weights.values() if weight.requires_grad]
-    return _step(lambda: loaded.call(*inputs.values()), [*trained, *_wanting(inputs)], request["mode"])
-
-
-def _eager_step(program: Program, mode: str) -> Callable[[], None]:
-    module = Reference(program).module
-    named = dict(module.named_parameters(remove_duplicate=False))
-    trained = [named[weight.target] for weight in program.graph.weights.values() if weight.requires_grad]
-    inputs = _inputs(program)
-    leaves = [item.literal if item.spec is None else inputs[item.name] for item in program.graph.inputs]
-    args, kwargs = pytree.tree_unflatten(leaves, pytree.treespec_loads(program.in_spec))
-    return _step(lambda: pytree.tree_leaves(module(*args, **kwargs)), [*trained, *_wanting(inputs)], mode)
-
-
-def _inputs(program: Program) -> dict[str, torch.Tensor]:
-    return {
-        item.name: program.inputs[item.name].clone().requires_grad_(item.requires_grad)
-        for item in program.graph.inputs
-        if item.spec is not None
-    }
-
-
-def _wanting(inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-    return [tensor for tensor in inputs.values() if tensor.requires_grad]
+    inputs = reference.fresh_inputs(wide=False)
+    own = {**loaded.parameters, **inputs}
+    differentiated = [own[name] for name in reference.differentiated(inputs)]
+    return _step(lambda: loaded.call(*inputs.values()), differentiated, request["mode"])
 
 
 def _step(
-    forward: Callable[[], Sequence[Any]], differentiable: Sequence[torch.Tensor], mode: str
+    forward: Callable[[], Sequence[Any]], differentiated: Sequence[torch.Tensor], mode: str
 ) -> Callable[[], None]:
     def inference() -> None:
         with torch.no_grad():
@@ -90,7 +80,7 @@ def _step(
 
     def training() -> None:
         outputs = [item for item in forward() if isinstance(item, torch.Tensor) and item.requires_grad]
-        torch.autograd.grad(outputs, differentiable, [torch.ones_like(item) for item in outputs], allow_unused=True)
+        torch.autograd.grad(outputs, differentiated, [torch.ones_like(item) for item in outputs], allow_unused=True)
 
     return training if mode == "training" else inference
 

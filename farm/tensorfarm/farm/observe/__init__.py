@@ -1,1 +1,1 @@
-"""What people and alerts see: exporter, alerts, reports, pages."""
+"""What people see: progress while a sweep runs, the table at its end."""

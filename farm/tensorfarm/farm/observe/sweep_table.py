@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tensorfarm.farm.pipeline.commands import Stage
+
 Row = Mapping[str, Any]
-STAGES = ("capture", "compile", "gate", "bench")
 
 
 def print_sweep(console: Console, rows: Sequence[Row], times: Row) -> None:
@@ -47,7 +48,6 @@ def _cells(row: Row, pipeline: str) -> list[str]:
     if row["outcome_kind"]:
         outcome += f" ({row['outcome_kind']})"
     style = "green" if row["outcome"] == "admitted" else "red"
-    eager, compiled = row["eager_p50_seconds"], row["candidate_p50_seconds"]
     return [
         str(row["program"]),
         pipeline,
@@ -56,9 +56,9 @@ def _cells(row: Row, pipeline: str) -> list[str]:
         _ratio(row["gradient_over_limit"]),
         _seconds(row["compile_seconds"]),
         _seconds(row["gate_seconds"]),
-        _milliseconds(eager),
-        _milliseconds(compiled),
-        f"{eager / compiled:.2f}×" if eager and compiled else "",
+        _milliseconds(row["eager_p50_seconds"]),
+        _milliseconds(row["candidate_p50_seconds"]),
+        "" if row["speedup"] is None else f"{row['speedup']:.2f}×",
         str(row["artifact_sha256"] or "")[:12],
     ]
 
@@ -77,6 +77,6 @@ def _milliseconds(value: float | None) -> str:
 
 
 def _time_line(times: Row) -> str:
-    busy = ", ".join(f"{stage} {times[f'{stage}_seconds'] or 0.0:.1f} s" for stage in STAGES)
+    busy = ", ".join(f"{stage} {times[f'{stage}_seconds'] or 0.0:.1f} s" for stage in Stage)
     wall = times["wall_seconds"]
     return f"busy: {busy}" + (f"; wall {wall:.1f} s" if wall is not None else "")

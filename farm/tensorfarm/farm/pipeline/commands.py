@@ -94,6 +94,15 @@ class GiveUpCapture:
 
 JobCommand = RunCapture | RunCompile | RunGate | RunBench
 LocalCommand = Submit | Admit | End | GiveUpCapture
-Command = JobCommand | LocalCommand
 
+_STAGE_OF = {RunCapture: Stage.CAPTURE, RunCompile: Stage.COMPILE, RunGate: Stage.GATE, RunBench: Stage.BENCH}
 POOL_OF = {Stage.CAPTURE: "compile", Stage.COMPILE: "compile", Stage.GATE: "gate", Stage.BENCH: "bench"}
+
+
+def stage_of(command: JobCommand) -> Stage:
+    return _STAGE_OF[type(command)]
+
+
+def subject_of(command: JobCommand) -> str:
+    """What the command's events are about: a program's name or a cell's id."""
+    return command.program.name if isinstance(command, RunCapture) else command.cell.id

@@ -55,7 +55,6 @@ class SweepState:
     ended: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     lost: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     interruptions: int = 0
-    finished: bool = False
 
     def __post_init__(self) -> None:
         self.programs: dict[str, PlannedProgram] = {program.name: program for program in self.plan.programs}
@@ -166,7 +165,7 @@ def _interrupted(state: SweepState, event: e.SweepInterrupted) -> None:
 
 
 def _finished(state: SweepState, event: e.SweepFinished) -> None:
-    state.finished = True
+    """Nothing to fold in: a sweep is complete when its last cell has ended."""
 
 
 _HANDLERS: dict[type[e.Event], Any] = {

@@ -22,6 +22,7 @@ from tensorfarm.contract.exchange import (
     read_request,
     write_report,
 )
+from tensorfarm.contract.refusal import one_line
 from tensorfarm.contract.tensors import read_tensors, write_tensors
 from tensorfarm.gate.seal import COMPILERS, install
 from tensorfarm.gate.subject.load import Loaded, load_artifact
@@ -44,12 +45,12 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
         loaded = load_artifact(Path(asked.artifact), asked.artifact_sha256, asked.candidate_id)
         report = _called(folder, asked, loaded, report)
     except Exception as error:
-        report = replace(report, error=_in_a_line(error), evidence={"error_kind": "error"})
+        report = replace(report, error=one_line(error), evidence={"error_kind": "error"})
     except BaseException as error:
         # The cache code of Inductor swallows exceptions, so a blocked compilation is no Exception.
         if type(error).__name__ != "RecompileBlocked":
             raise
-        report = replace(report, error=_in_a_line(error), evidence={"error_kind": "recompile"})
+        report = replace(report, error=one_line(error), evidence={"error_kind": "recompile"})
     write_report(folder, replace(report, seconds=time.perf_counter() - started))
     return {"error": report.error, "attempts": seal.attempts}
 
@@ -102,8 +103,3 @@ def _gradients(
     )
     found: dict[str, torch.Tensor | None] = dict(zip(wanted, seen, strict=True))
     return {f"gradient:{name}": value for name, value in found.items() if value is not None}
-
-
-def _in_a_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0][:300] if lines else 'no message'}"
