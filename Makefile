@@ -26,6 +26,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo '$(PYTHON) cannot make an environment; run "apt-get install $(notdir $(PYTHON))-venv"' >&2; exit 1; }
 	@$(PYTHON) -c 'import os, sysconfig; open(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null || { echo 'Python.h of $(PYTHON) is missing, and Inductor and Triton compile against it; run "apt-get install $(notdir $(PYTHON))-dev"' >&2; exit 1; }
 	@command -v g++ >/dev/null || { echo 'g++ is missing, and Inductor compiles with it; run "apt-get install g++"' >&2; exit 1; }
+	@echo 'setting up .venv: one or two minutes'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt "$$(grep -E '^torch==' constraints.txt)"
 	$(BIN)/pip install -q -c constraints.txt triton
@@ -56,7 +57,8 @@ gpu-test:
 	PYTHONPATH=$(subst $(space),:,$(ROOTS)) $(GPU_PYTHON) -m pytest -m gpu
 
 bench: $(READY)
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+	@missed=0; for script in $(filter-out benchmarks/report.py,$(wildcard benchmarks/*.py)); do \
+		echo "== $$script"; $(BIN)/python "$$script" || missed=1; done; exit $$missed
 
 # Leaves .tensorfarm alone: a store holds results that nothing here can make again.
 clean:

@@ -53,7 +53,7 @@ class NoopDesk:
     def event_of(self, command: c.JobCommand, result: JobResult) -> e.Event:
         subject = subject_of(command)
         match command:
-            case c.RunCapture(program, _):
+            case c.RunCapture(program):
                 hashed = sha256_text(program.name)
                 return e.ProgramCaptured(self.sweep_id, subject, "m:f", hashed, hashed, hashed, "float32", 1, 1, 0.0)
             case c.RunCompile(_, candidate_id, _, semantic_hash):

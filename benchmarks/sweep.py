@@ -69,7 +69,7 @@ def main() -> None:
         ),
         Goal("cells answered from the cache", f"all {len(cached)}", sum(cached), all(cached)),
     ]
-    details = {"cold_times": first["times"], "cells": first["cells"], "quick": quick}
+    details = {"cold_seconds": first["seconds"], "cells": first["cells"], "quick": quick}
     finish("sweep-quick" if quick else "sweep", goals, details)
 
 

@@ -48,14 +48,14 @@ def test_without_a_lock_nothing_is_refused(approvals: Approvals) -> None:
 
 
 def test_an_approved_program_is_let_through_and_others_are_none_of_its_business(approvals: Approvals) -> None:
-    assert approvals.approve(program(1.0)) is None
+    assert approvals.approve(SOURCE, program(1.0)) is None
     assert approvals.hashes() == {SOURCE: program(1.0).semantic_hash}
     assert _refusal(approvals, program(1.0)) is None
     assert _refusal(approvals, program(2.0, "my.models:other")) is None
 
 
 def test_a_changed_program_is_refused_with_the_first_difference(approvals: Approvals) -> None:
-    approvals.approve(program(1.0))
+    approvals.approve(SOURCE, program(1.0))
     refusal = _refusal(approvals, program(1.5))
     assert refusal is not None
     assert "line 3: approved '%1 = aten.mul.Scalar(self=%0, other=float:0x1.0000000000000p+0)" in refusal
@@ -65,7 +65,7 @@ def test_a_changed_program_is_refused_with_the_first_difference(approvals: Appro
 
 
 def test_an_output_more_is_shown_as_the_line_that_only_one_has(approvals: Approvals) -> None:
-    approvals.approve(program(1.0))
+    approvals.approve(SOURCE, program(1.0))
     graph = program(1.0).graph
     graph.outputs = (*graph.outputs, Output(OutputKind.USER, 3))
     more = replace(program(1.0), graph=graph, semantic_hash=mint_semantic_hash(graph))
@@ -73,16 +73,16 @@ def test_an_output_more_is_shown_as_the_line_that_only_one_has(approvals: Approv
 
 
 def test_a_missing_text_is_said_and_the_program_still_refused(approvals: Approvals) -> None:
-    approvals.approve(program(1.0))
+    approvals.approve(SOURCE, program(1.0))
     for text in approvals.path.with_name("programs.lock.d").iterdir():
         text.unlink()
     assert "its text is missing" in str(_refusal(approvals, program(1.5)))
 
 
 def test_approving_again_gives_the_hash_it_replaces_and_keeps_the_others(approvals: Approvals) -> None:
-    approvals.approve(program(1.0))
-    approvals.approve(program(3.0, "my.models:other"))
-    assert approvals.approve(program(2.0)) == program(1.0).semantic_hash
+    approvals.approve(SOURCE, program(1.0))
+    approvals.approve("my.models:other", program(3.0, "my.models:other"))
+    assert approvals.approve(SOURCE, program(2.0)) == program(1.0).semantic_hash
     assert approvals.hashes().keys() == {SOURCE, "my.models:other"}
     assert _refusal(approvals, program(2.0)) is None
 

@@ -29,15 +29,20 @@ class Farm:
     def store(self) -> Path:
         return self.folder / "store"
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, folder: str = ".") -> subprocess.Popen[str]:
         environment = os.environ | {"TENSORFARM_BUILD_ROOT": str(self.folder / "build")}
         command = [sys.executable, "-m", "tensorfarm.farm", *arguments]
         return subprocess.Popen(
-            command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=self.folder / folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
-    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        process = self.start(*arguments)
+    def __call__(self, *arguments: str, folder: str = ".") -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments, folder=folder)
         try:
             out, err = process.communicate(timeout=280)
         except BaseException:

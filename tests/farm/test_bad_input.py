@@ -36,13 +36,12 @@ CHANGES = {
     "an unknown pass": (("fx:dce", "fx:dze"), ("dze", "dce")),
     "an unknown backend": (("fx:dce", "gx:dce"), ("gx", "inductor")),
     "a user's pass that is not there": (("fx:dce", "fx:bad_passes:Nope"), ("bad_passes:Nope",)),
+    "a backend's option that is not there": (("fx:dce", "inductor{mode=fast}"), ("mode=fast", "mode=default")),
+    "a pass before inductor": (("fx:dce", "inductor:dce"), ("dce", "fx")),
     "a pipeline that does not parse": (("fx:dce", "fx:dce{limit"), ("position",)),
     "no YAML": (("sweep: one", "sweep: [one"), ("YAML",)),
     "a missing export file": (("small_models:mlp", "nothing.pt2"), ("nothing.pt2",)),
     "a module without a factory": (("small_models:mlp", "small_models"), ("package.module:factory",)),
-    "an unknown module": (("small_models:mlp", "smal_models:mlp"), ("smal_models",)),
-    "an unknown factory": (("small_models:mlp", "small_models:mpl"), ("mpl", "mlp")),
-    "a factory that returns junk": (("small_models:mlp", "small_models:junk"), ("int", "nn.Module")),
 }
 
 
@@ -74,15 +73,32 @@ def test_a_ray_address_that_does_not_answer_is_refused(farm: Any) -> None:
     refused(farm.sweep("one.yaml", "--address", "127.0.0.1:1"), "127.0.0.1:1")
 
 
-def test_a_program_that_cannot_be_captured_ends_its_cells_and_not_the_sweep(farm: Any) -> None:
-    farm.write("one.yaml", GOOD + "  - module: small_models:branches\n")
-    done = farm.sweep("one.yaml")
+FAULTY = {
+    "small_models:mpl": ("no function 'mpl'", "it offers"),
+    "smal_models:mlp": ("no module named 'smal_models'", "python_path"),
+    "small_models:junk": ("returned int", "return (module"),
+    "small_models:branches": ("cannot be captured", "control flow"),
+}
+
+
+def test_programs_that_are_not_there_or_cannot_be_captured_end_and_the_others_go_on(farm: Any) -> None:
+    lines = [f"  - {{module: {module}, name: faulty{number}}}" for number, module in enumerate(FAULTY)]
+    farm.write("some.yaml", GOOD + "\n".join(lines) + "\n")
+    done = farm.sweep("some.yaml")
     assert done.returncode == 10, done.stderr
     assert "Traceback" not in done.stderr + done.stdout
-    assert {row["program"]: row["outcome"] for row in farm.report()} == {
-        "mlp": "admitted",
-        "branches": "structural_rejection",
-    }
+    rows = {row["program"]: row for row in farm.report()}
+    assert rows.pop("mlp")["outcome"] == "admitted"
+    for row, words in zip(rows.values(), FAULTY.values(), strict=True):
+        assert row["outcome"] == "structural_rejection"
+        assert all(word in row["message"] for word in words), row["message"]
+
+
+def test_a_lock_that_is_named_must_be_there_and_readable(farm: Any) -> None:
+    farm.write("one.yaml", GOOD)
+    refused(farm.sweep("one.yaml", "--lock", "programz.lock"), "programz.lock", "approve")
+    farm.write("programs.lock", "{}")
+    refused(farm.sweep("one.yaml"), "programs.lock")
 
 
 def test_a_changed_program_is_refused_with_the_first_difference(farm: Any) -> None:
@@ -91,7 +107,8 @@ def test_a_changed_program_is_refused_with_the_first_difference(farm: Any) -> No
     assert approved.returncode == 0, approved.stderr
     models = farm.folder / "small_models.py"
     models.write_text(models.read_text().replace("torch.tanh(self.up(x)) * 0.5", "torch.tanh(self.up(x)) * 0.25"))
-    done = farm.sweep("one.yaml")
+    (farm.folder / "elsewhere").mkdir()
+    done = farm("sweep", "../one.yaml", "--store", "../store", folder="elsewhere")
     assert done.returncode == 12, done.stderr
     row = farm.report()[0]
     assert row["outcome"] == "semantic_drift"

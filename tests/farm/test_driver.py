@@ -64,7 +64,7 @@ class FakeDesk:
             self.losses[subject] -= 1
             return e.JobLost(SWEEP, subject, stage, "node died", "n1")
         match command:
-            case c.RunCapture(program, _):
+            case c.RunCapture(program):
                 if program.name == "broken":
                     return e.CaptureFailed(SWEEP, subject, "m:f", Outcome.STRUCTURAL_REJECTION, "", "branch", 0.1)
                 return e.ProgramCaptured(SWEEP, subject, "m:f", "hash", "spec", "sha", "float32", 1, 1, 0.1)
@@ -201,7 +201,7 @@ def test_a_stopped_driver_leaves_a_state_that_goes_on() -> None:
 def test_downstream_work_is_started_before_upstream_work() -> None:
     state = SweepState(Plan((PlannedProgram("p", "m:f", "training", ("a", "b")),)), SWEEP)
     desk = FakeDesk()
-    capture = c.RunCapture(state.plan.programs[0], 0)
+    capture = c.RunCapture(state.plan.programs[0])
     state.apply(desk.event_of(capture, JobResult("", (), "")))
     for cell in state.plan.programs[0].cells():
         for event in desk.perform([c.Submit(cell, "hash", "spec", "f")]):

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from tensorfarm.compiler.backends import BACKENDS
 from tensorfarm.compiler.pipeline import known_backend, parse
 from tensorfarm.compiler.sequence import Decided
 from tensorfarm.compiler.task import Backend, Lowered, Task
@@ -82,7 +81,7 @@ def _task(program: Program, request: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def _backend(task: Task) -> Backend:
-    return importlib.import_module(BACKENDS[known_backend(task.pipeline)]).lower
+    return importlib.import_module(known_backend(task.pipeline).module).lower
 
 
 def _written(

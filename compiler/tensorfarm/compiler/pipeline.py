@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
-from tensorfarm.compiler.backends import BACKENDS
+from tensorfarm.compiler.backends import BACKENDS, BackendSpec
 from tensorfarm.compiler.passes.cast_cleanup import DropNoopCasts
 from tensorfarm.compiler.passes.common_subexpressions import CommonSubexpressions
 from tensorfarm.compiler.passes.dead_code import DeadCode
@@ -105,16 +105,30 @@ def _misspelt(text: str, position: int, expected: str) -> Refusal:
     )
 
 
-def known_backend(pipeline: Pipeline) -> str:
-    """The backend's name. Refuses one that is not there."""
+def known_backend(pipeline: Pipeline) -> BackendSpec:
+    """The backend. Refuses one that is not there, an option or a value that it does not have, and passes it ignores."""
     name = pipeline.backend.name
     if name not in BACKENDS:
         raise Refusal(
             f"backend {name!r} is unknown",
             limit=f"known: {', '.join(sorted(BACKENDS))}",
-            next_step=_CORRECT,
+            next_step="correct the pipeline in the sweep file",
         )
-    return name
+    spec = BACKENDS[name]
+    for key, value in pipeline.backend.options:
+        if value not in spec.options.get(key, ()):
+            known = ", ".join(f"{option}={choice}" for option, choices in spec.options.items() for choice in choices)
+            raise Refusal(
+                f"backend {name} has no option {key}={value}",
+                limit=f"known: {known or 'none'}",
+                next_step="correct the pipeline in the sweep file",
+            )
+    if pipeline.passes and not spec.takes_passes:
+        raise Refusal(
+            f"pass {pipeline.passes[0]} stands before {name}, which takes the captured graph as it is",
+            next_step="use the backend fx for passes",
+        )
+    return spec
 
 
 def resolved(pipeline: Pipeline) -> list[Pass]:

@@ -7,6 +7,7 @@ refusal can show the first difference, and so that a review of the lock shows wh
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
 
 FORMAT = "tensorfarm.lock/1"
+LOCK_NAME = "programs.lock"
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,21 @@ class Approvals:
                 f"{self.path} is no lock file: {error}", limit=FORMAT, next_step='run "farm approve PROGRAM" again'
             ) from None
 
-    def approve(self, program: Program) -> str | None:
-        """Write the program's hash and canonical text; returns the hash that was approved before, if any."""
-        approved = self.hashes()
-        before = approved.get(program.source)
-        approved[program.source] = program.semantic_hash
-        place = self._text_of(program.source)
+    def name_of(self, source: str) -> str:
+        """What the lock calls a program: its factory, or an export file's path from the lock's folder."""
+        if not source.endswith(".pt2"):
+            return source
+        return Path(os.path.relpath(Path(source).resolve(), self.path.resolve().parent)).as_posix()
+
+    def approve(self, source: str, program: Program) -> str | None:
+        """Write the hash and canonical text of the program captured from ``source``.
+
+        Returns the hash that was approved before, if any.
+        """
+        approved, name = self.hashes(), self.name_of(source)
+        before = approved.get(name)
+        approved[name] = program.semantic_hash
+        place = self._text_of(name)
         place.parent.mkdir(parents=True, exist_ok=True)
         _replace(place, program.canonical)
         lock = {"format": FORMAT, "programs": dict(sorted(approved.items()))}
@@ -51,18 +62,19 @@ class Approvals:
 
     def refusal(self, source: str, semantic_hash: str, canonical: str) -> str | None:
         """Why a captured program is not the approved one; None where it is, or where none was approved."""
-        approved = self.hashes().get(source)
+        name = self.name_of(source)
+        approved = self.hashes().get(name)
         if approved is None or approved == semantic_hash:
             return None
-        place = self._text_of(source)
+        place = self._text_of(name)
         difference = first_difference(place.read_text(), canonical) if place.is_file() else "its text is missing"
         return (
-            f"{source} was approved as {approved[:12]} and captured as {semantic_hash[:12]}: {difference}; "
-            f'review the change and run "farm approve {source}"'
+            f"{name} was approved as {approved[:12]} and captured as {semantic_hash[:12]}: {difference}; "
+            f'review the change and run "farm approve {name}"'
         )
 
-    def _text_of(self, source: str) -> Path:
-        return self.path.with_name(self.path.name + ".d") / (source.replace(":", "__").replace("/", "_") + ".txt")
+    def _text_of(self, name: str) -> Path:
+        return self.path.with_name(self.path.name + ".d") / (name.replace(":", "__").replace("/", "_") + ".txt")
 
 
 def _replace(path: Path, text: str) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 _CHUNK_BYTES = 1 << 20
 
@@ -12,6 +15,17 @@ _CHUNK_BYTES = 1 << 20
 def canonical_json(value: object) -> str:
     """JSON with sorted keys and no spaces. Refuses NaN and Infinity: floats are encoded by their bits before."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def finite(value: Any) -> Any:
+    """JSON has no infinities: they travel as the strings ``inf``, ``-inf`` and ``nan``, which ``float`` reads back."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
 
 
 def sha256_text(text: str) -> str:

@@ -7,12 +7,13 @@ Adding a field with a default keeps the version; anything else takes a new versi
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
-from tensorfarm.contract.digest import canonical_json, sha256_json
+from tensorfarm.contract.digest import canonical_json, finite, sha256_json
+
+RECOMPILE = "recompile"
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,10 @@ class Measured(Event):
 
 @dataclass(frozen=True)
 class MeasureFailed(Event):
-    """The admitted artifact could not be measured. Its outcome stays; the reason is kept."""
+    """The admitted artifact could not be measured. Its outcome stays, unless the kind is ``recompile``.
+
+    Bytes that do not answer without a compiler are not what was gated: that artifact is revoked.
+    """
 
     candidate_id: str
     artifact_sha256: str
@@ -255,7 +259,7 @@ class Recorded:
 def recorded(event: Event, *, ts_us: int, attempt: int = 0, cause_id: str = "", ordinal: int = 0) -> Recorded:
     """Wrap ``event`` for a journal. ``ordinal`` tells apart happenings that may rightly repeat (interruptions)."""
     name = type(event).__name__
-    payload = {key: _finite(value) for key, value in asdict(event).items() if key not in ("sweep_id", "subject")}
+    payload = {key: finite(value) for key, value in asdict(event).items() if key not in ("sweep_id", "subject")}
     return Recorded(
         event_id=sha256_json([name, event.sweep_id, event.subject, attempt, ordinal])[:32],
         ts_us=ts_us,
@@ -267,17 +271,6 @@ def recorded(event: Event, *, ts_us: int, attempt: int = 0, cause_id: str = "", 
         cause_id=cause_id,
         payload=canonical_json(payload),
     )
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinities: they travel as the strings ``inf``, ``-inf`` and ``nan``, which ``float`` reads back."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
 
 
 def decoded(record: Recorded) -> Event:

@@ -4,8 +4,21 @@ Each module offers ``lower(task: Task) -> Lowered``.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-BACKENDS: Mapping[str, str] = {
-    "fx": "tensorfarm.compiler.backends.fx",
-    "inductor": "tensorfarm.compiler.backends.inductor",
+
+@dataclass(frozen=True)
+class BackendSpec:
+    """``options`` lists the values each option may have; ``takes_passes`` whether passes may stand before it."""
+
+    module: str
+    takes_passes: bool
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+
+BACKENDS: Mapping[str, BackendSpec] = {
+    "fx": BackendSpec("tensorfarm.compiler.backends.fx", takes_passes=True),
+    "inductor": BackendSpec(
+        "tensorfarm.compiler.backends.inductor", takes_passes=False, options={"mode": ("default",)}
+    ),
 }

@@ -20,14 +20,13 @@ from tensorfarm.compiler.task import Lowered, Task, UnsupportedByBackend
 from tensorfarm.contract import inductor_runtime
 from tensorfarm.contract.executable import executable
 from tensorfarm.contract.manifest import Entry, EntryKind
-from tensorfarm.contract.refusal import Refusal
 
 _LOCKS = "locks"
 
 
 def lower(task: Task) -> Lowered:
     """Compile forward, and backward in training mode. Raises UnsupportedByBackend for what Inductor cannot do."""
-    _refuse_what_is_unknown(task)
+    _refuse_another_target(task)
     place = inductor_runtime.build_path(task.candidate_id)
     recorder = Recorder(task.program.graph.nodes)
     with inductor_runtime.held(place):
@@ -51,19 +50,7 @@ def lower(task: Task) -> Lowered:
     )
 
 
-def _refuse_what_is_unknown(task: Task) -> None:
-    for key, value in task.pipeline.backend.options:
-        if (key, value) != ("mode", "default"):
-            raise Refusal(
-                f"backend inductor has no option {key}={value}",
-                limit="known: mode=default",
-                next_step="remove it from the pipeline",
-            )
-    if task.pipeline.passes:
-        raise Refusal(
-            f"pass {task.pipeline.passes[0]} stands before inductor, which takes the captured graph as it is",
-            next_step="use the backend fx for passes",
-        )
+def _refuse_another_target(task: Task) -> None:
     if task.target.partition("/")[0] != "cpu":
         raise UnsupportedByBackend(f"inductor artifacts for target {task.target!r} are not built", limit="known: cpu")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tensorfarm.contract.bundle import CorruptBundle
 from tensorfarm.contract.digest import sha256_file
-from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.store.disk import sync
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
@@ -41,10 +41,9 @@ class ArtifactCache:
         admitted = self.layout.artifacts / built.name
         if not admitted.is_file():
             if not built.is_file() or sha256_file(built) != artifact_sha256:
-                raise Refusal(
+                raise CorruptBundle(
                     f"artifact {artifact_sha256[:12]} changed or vanished after it was gated",
                     next_step='run "farm sweep" again: it will be compiled and gated anew',
-                    exit_code=12,
                 )
             admitted.parent.mkdir(parents=True, exist_ok=True)
             built.rename(admitted)

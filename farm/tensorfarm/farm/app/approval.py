@@ -21,4 +21,4 @@ def approve_program(source: str, lock: Path, python_path: tuple[str, ...] = ()) 
     sys.path[:0] = [str(Path(folder).resolve()) for folder in (*python_path, ".")]
     place = str(Path(source).resolve()) if source.endswith(".pt2") else source
     program = capture(place)
-    return Approval(program.semantic_hash, Approvals(lock).approve(program))
+    return Approval(program.semantic_hash, Approvals(lock).approve(place, program))

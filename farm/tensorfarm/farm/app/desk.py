@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tensorfarm.compiler.pipeline import parse, pass_digests
 from tensorfarm.contract import events as e
 from tensorfarm.contract.approve import Approvals
+from tensorfarm.contract.bundle import CorruptBundle
 from tensorfarm.contract.identity import CandidateKey
 from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.outcome import Outcome
@@ -25,7 +26,7 @@ class SweepDesk:
     book: JobBook
     contract: NumericalContract
     cache: ArtifactCache
-    approvals: Approvals
+    approvals: Approvals | None
 
     def job(self, command: c.JobCommand) -> Job:
         return self.book.job(command)
@@ -33,9 +34,11 @@ class SweepDesk:
     def event_of(self, command: c.JobCommand, result: JobResult) -> e.Event:
         """The event of a result; a capture that is not the approved program becomes ``semantic_drift`` here."""
         event = event_of(self.sweep_id, command, result)
-        if not isinstance(event, e.ProgramCaptured):
+        if self.approvals is None or not isinstance(event, e.ProgramCaptured) or not isinstance(command, c.RunCapture):
             return event
-        refusal = self.approvals.refusal(event.source, event.semantic_hash, result.outcomes[-1].value["canonical"])
+        refusal = self.approvals.refusal(
+            command.program.source, event.semantic_hash, result.outcomes[-1].value["canonical"]
+        )
         if refusal is None:
             return event
         return e.CaptureFailed(
@@ -112,8 +115,12 @@ class SweepDesk:
             pass_digests=digests,
         )
 
-    def _admit(self, command: c.Admit) -> e.ArtifactAdmitted:
-        place = self.cache.admit(command.artifact_sha256)
+    def _admit(self, command: c.Admit) -> e.ArtifactAdmitted | e.CandidateEnded:
+        try:
+            place = self.cache.admit(command.artifact_sha256)
+        except CorruptBundle as refusal:
+            outcome = Outcome.SEMANTIC_DRIFT
+            return self._end(c.End(command.cell, command.candidate_id, outcome, "artifact", str(refusal)))
         return e.ArtifactAdmitted(
             self.sweep_id,
             command.cell.id,

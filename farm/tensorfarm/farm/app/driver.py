@@ -61,6 +61,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         self._in_flight: dict[str, c.JobCommand] = {}
+        self._last_about: dict[str, str] = {}
 
     def run(self) -> bool:
         """Returns True when every cell has ended, False when it was stopped before."""
@@ -86,9 +87,23 @@ class Driver:
     def _recorded(self, event: e.Event, now_us: int) -> e.Recorded:
         if isinstance(event, e.JobLost):
             ordinal = self.state.lost.get((event.stage, event.subject), 0)
-            return e.recorded(event, ts_us=now_us, attempt=ordinal, ordinal=list(Stage).index(Stage(event.stage)))
+            stage = list(Stage).index(Stage(event.stage))
+            return self._told(event, now_us, attempt=ordinal, ordinal=stage)
         repeats = isinstance(event, (e.SweepInterrupted, e.SweepFinished))
-        return e.recorded(event, ts_us=now_us, ordinal=self.state.interruptions if repeats else 0)
+        return self._told(event, now_us, attempt=0, ordinal=self.state.interruptions if repeats else 0)
+
+    def _told(self, event: e.Event, now_us: int, *, attempt: int, ordinal: int) -> e.Recorded:
+        record = e.recorded(event, ts_us=now_us, attempt=attempt, cause_id=self._cause(event), ordinal=ordinal)
+        if isinstance(event, e.CandidateEnded):
+            self._last_about.pop(event.subject, None)
+        else:
+            self._last_about[event.subject] = record.event_id
+        return record
+
+    def _cause(self, event: e.Event) -> str:
+        """The event before this one about the same cell, or else its program; empty where an earlier driver saw it."""
+        program = event.program if isinstance(event, e.CandidateSubmitted) else ""
+        return self._last_about.get(event.subject, self._last_about.get(program, ""))
 
     def _perform_local(self) -> None:
         """Local steps lead to local steps: go on until none is left."""

@@ -5,14 +5,14 @@ A child's exit is a verdict on the candidate; a lost job is infrastructure and s
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tensorfarm.contract import events as e
-from tensorfarm.contract.outcome import USAGE_EXIT_CODE, FailureKind, Outcome, Status
-from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.outcome import FailureKind, Outcome, Status
 from tensorfarm.farm.app.sweep_file import SweepConfig
 from tensorfarm.farm.engine.job import Job, JobResult, Step, StepOutcome
 from tensorfarm.farm.engine.toolchain import Toolchain
@@ -116,9 +116,10 @@ class JobBook:
 
 
 def event_of(sweep_id: str, command: c.JobCommand, result: JobResult) -> e.Event:
-    """The event that a job's result is. Raises Refusal where the user's input, not the candidate, was at fault."""
-    if result.lost:
-        return e.JobLost(sweep_id, subject_of(command), stage_of(command), result.lost, result.node_id)
+    """The event that a job's result is. A full disk is the node's fault, like its death."""
+    lost = result.lost or next((item.message for item in result.outcomes if _disk_full(item)), "")
+    if lost:
+        return e.JobLost(sweep_id, subject_of(command), stage_of(command), lost, result.node_id)
     match command:
         case c.RunCapture():
             return _capture_event(sweep_id, command, result)
@@ -130,14 +131,18 @@ def event_of(sweep_id: str, command: c.JobCommand, result: JobResult) -> e.Event
             return _bench_event(sweep_id, command, result)
 
 
+def _disk_full(outcome: StepOutcome) -> bool:
+    return outcome.status == "raised" and f"[Errno {errno.ENOSPC}]" in outcome.message
+
+
 def _capture_event(sweep_id: str, command: c.RunCapture, result: JobResult) -> e.Event:
     last = result.outcomes[-1]
     if last.status == "completed":
         fields = {key: value for key, value in last.value.items() if key != "canonical"}
         return e.ProgramCaptured(sweep_id, command.program.name, **fields, node_id=result.node_id)
-    if last.refusal and last.refusal["exit_code"] == USAGE_EXIT_CODE:
-        raise Refusal(last.refusal["fact"], limit=last.refusal["limit"], next_step=last.refusal["next_step"])
     outcome, kind = _blame(last, otherwise=(Outcome.STRUCTURAL_REJECTION, ""))
+    if last.refusal:
+        outcome, kind = Outcome.STRUCTURAL_REJECTION, ""
     return e.CaptureFailed(
         sweep_id,
         command.program.name,
@@ -225,5 +230,6 @@ def _bench_event(sweep_id: str, command: c.RunBench, result: JobResult) -> e.Eve
     last = result.outcomes[-1]
     identity = (sweep_id, command.cell.id, command.candidate_id, command.artifact_sha256)
     if last.status != "completed":
-        return e.MeasureFailed(*identity, last.kind, last.message, result.seconds, result.node_id)
+        kind = e.RECOMPILE if last.kind == "RecompileBlocked" else last.kind
+        return e.MeasureFailed(*identity, kind, last.message, result.seconds, result.node_id)
     return e.Measured(*identity, result.seconds, tuple(last.value["measurements"]), result.node_id)

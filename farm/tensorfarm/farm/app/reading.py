@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tensorfarm.contract.digest import finite
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.observe.wall_time import Span, shares
+from tensorfarm.farm.store.fsck import fsck
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
 from tensorfarm.farm.store.tables import ArrowTable
@@ -16,14 +20,17 @@ from tensorfarm.farm.store.tables import ArrowTable
 
 @dataclass(frozen=True)
 class SweepReport:
-    """``cells`` are rows of the query ``report_sweep``; ``times`` the row of ``sweep_times``, in seconds."""
+    """``cells`` are rows of the query ``report_sweep`` in the order of the sweep file, not begun ones included.
+
+    ``seconds`` is the wall time by stage; what no job was running in is the ``rest``.
+    """
 
     sweep_id: str
     cells: Sequence[Mapping[str, Any]]
-    times: Mapping[str, Any]
+    seconds: Mapping[str, float]
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return finite(asdict(self))
 
 
 def moment(text: str | None) -> datetime | None:
@@ -46,7 +53,8 @@ def sweep_report(store: Path, sweep_id: str = "", as_of: datetime | None = None)
     with Reader(StoreLayout(store), as_of=as_of) as reader:
         known = [row["sweep_id"] for row in reader.named("sweeps").to_pylist()]
         if not known:
-            raise Refusal(f"store {store} holds no sweep", next_step='run "farm sweep CONFIG" first')
+            when = "" if as_of is None else f" before {as_of.isoformat()}"
+            raise Refusal(f"store {store} holds no sweep{when}", next_step='run "farm sweep CONFIG" first')
         chosen = sweep_id or known[0]
         if chosen not in known:
             raise Refusal(
@@ -54,12 +62,32 @@ def sweep_report(store: Path, sweep_id: str = "", as_of: datetime | None = None)
                 limit=f"newest there: {', '.join(known[:5])}",
                 next_step="name one of them, or none for the newest",
             )
-        cells = reader.named("report_sweep", sweep_id=chosen).to_pylist()
-        times = reader.named("sweep_times", sweep_id=chosen).to_pylist()[0]
-    return SweepReport(chosen, cells, times)
+        cells = _in_file_order(reader, chosen)
+        spans = [Span(**row) for row in reader.named("sweep_spans", sweep_id=chosen).to_pylist()]
+    whole = next(span for span in spans if span.stage == "sweep")
+    return SweepReport(chosen, cells, shares([span for span in spans if span is not whole], whole))
+
+
+def _in_file_order(reader: Reader, sweep_id: str) -> list[dict[str, Any]]:
+    """Rows of ``report_sweep``, one for every cell of the plan; a cell that has not begun has nothing but its name."""
+    table = reader.named("report_sweep", sweep_id=sweep_id)
+    known = {row["subject"]: row for row in table.to_pylist()}
+    config = json.loads(reader.named("sweep_config", sweep_id=sweep_id).to_pylist()[0]["config"])
+    found: list[dict[str, Any]] = []
+    for program in config["programs"]:
+        for pipeline in program["pipelines"]:
+            subject = f"{program['name']}/{pipeline}"
+            blank = dict.fromkeys(table.column_names) | {"program": program["name"], "pipeline": pipeline}
+            found.append(known.get(subject, blank | {"subject": subject}))
+    return found
 
 
 def query_store(store: Path, sql: str, as_of: datetime | None = None) -> ArrowTable:
     """Run read-only SQL over the store's tables. Refuses SQL that does not run, in one line."""
     with Reader(StoreLayout(store), as_of=as_of) as reader:
         return reader.query(sql)
+
+
+def check_store(store: Path) -> list[str]:
+    """What is wrong with the store, a line each; empty where it is whole. Refuses a store that is not there."""
+    return fsck(StoreLayout(store).existing())

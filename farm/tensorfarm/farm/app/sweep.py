@@ -36,11 +36,14 @@ from tensorfarm.gate.judge import gate_version
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """What the command line asked for. A resume needs neither ``config`` nor ``sweep_id``: the newest one is meant."""
+    """What the command line asked for. A resume needs neither ``config`` nor ``sweep_id``: the newest one is meant.
+
+    ``lock`` takes the place of the lock file that the sweep file names.
+    """
 
     store: Path
-    lock: Path
     config: Path | None = None
+    lock: Path | None = None
     resume: bool = False
     sweep_id: str = ""
     address: str | None = None
@@ -64,24 +67,25 @@ class Watch:
 def run_sweep(request: SweepRequest, watch: Watch) -> SweepResult:
     """Start or resume a sweep and drive it to its end, or until it is interrupted.
 
-    Raises Refusal for bad input before anything is written, and for a usage error found on the way after the sweep was
-    marked as interrupted.
+    Raises Refusal for bad input before anything is written, and for what stops a sweep on the way after it was marked
+    as interrupted.
     """
     started = time.monotonic()
-    config = read_sweep_file(request.config) if request.config else None
+    config = read_sweep_file(request.config, request.lock) if request.config else None
+    if config is not None:
+        _refuse_unknown_names(config)
     layout = StoreLayout(request.store)
     layout.create()
     with closing(Journal(layout, claim_writer(layout))) as journal, Interruption() as interruption:
         toolchain = this_toolchain()
         opened = _resumed(request, config, layout, toolchain) if request.resume else _new(config)
-        sys.path[:0] = [folder for folder in opened.config.python_path if folder not in sys.path]
         _refuse_unknown_names(opened.config)
         state = SweepState(opened.config.plan, opened.sweep_id)
         for record in opened.history:
             state.apply(e.decoded(record))
         with Engine.start(engine_config(request.address)) as engine:
             interruption.insist()
-            desk = _desk(request, layout, toolchain, opened)
+            desk = _desk(layout, toolchain, opened)
             driver = Driver(state, engine, journal, desk, stopped=interruption.requested, watch=watch.saw)
             if not opened.history:
                 driver.record([_started(opened, toolchain)])
@@ -146,6 +150,7 @@ def _resumed(request: SweepRequest, config: SweepConfig | None, layout: StoreLay
 
 def _refuse_unknown_names(config: SweepConfig) -> None:
     """Find a misspelt backend or pass now rather than after the captures."""
+    sys.path[:0] = [folder for folder in config.python_path if folder not in sys.path]
     for text in dict.fromkeys(pipeline for program in config.programs for pipeline in program.pipelines):
         pipeline = parse(text)
         known_backend(pipeline)
@@ -167,11 +172,11 @@ def _started(opened: _Opened, toolchain: Toolchain) -> e.SweepStarted:
     )
 
 
-def _desk(request: SweepRequest, layout: StoreLayout, toolchain: Toolchain, opened: _Opened) -> SweepDesk:
+def _desk(layout: StoreLayout, toolchain: Toolchain, opened: _Opened) -> SweepDesk:
     return SweepDesk(
         opened.sweep_id,
         JobBook(opened.config, layout, toolchain),
         parse_contract(opened.config.contract),
         ArtifactCache(layout, gate_version()),
-        Approvals(request.lock),
+        Approvals(Path(opened.config.lock)) if opened.config.lock else None,
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorfarm.compiler.pipeline import parse
+from tensorfarm.contract.approve import LOCK_NAME, Approvals
 from tensorfarm.contract.digest import canonical_json, sha256_json
 from tensorfarm.contract.ir_contract import MAY_CHANGE, MUST_NOT_CHANGE, IrContract
 from tensorfarm.contract.numerics import parse_contract, read_contract, refuse_invalid
@@ -43,7 +44,8 @@ class StageLimits:
 class SweepConfig:
     """A sweep, normalised. ``contract`` and ``ir_contract`` are the parsed files, checked when they were read.
 
-    ``python_path`` holds absolute folders; ``pairs`` is the number of ABBA pairs of a measurement.
+    ``python_path`` holds absolute folders; ``pairs`` is the number of ABBA pairs of a measurement. ``lock`` is the
+    absolute path of the approvals, empty where there are none.
     """
 
     name: str
@@ -54,6 +56,7 @@ class SweepConfig:
     limits: StageLimits
     pairs: int
     seed: int
+    lock: str
 
     @property
     def judged_under(self) -> str:
@@ -83,6 +86,7 @@ class SweepConfig:
             limits=StageLimits(**value["limits"]),
             pairs=value["pairs"],
             seed=value["seed"],
+            lock=value["lock"],
         )
 
 
@@ -91,8 +95,11 @@ def schema() -> dict[str, Any]:
     return json.loads(resources.files("tensorfarm.farm.app").joinpath("sweep.schema.json").read_text())
 
 
-def read_sweep_file(path: Path) -> SweepConfig:
-    """Read and normalise a sweep file. Refuses, naming the field, whatever is not in the grammar or not there."""
+def read_sweep_file(path: Path, lock: Path | None = None) -> SweepConfig:
+    """Read and normalise a sweep file; ``lock`` takes the place of the file's own.
+
+    Refuses, naming the field, whatever is not in the grammar or not there.
+    """
     value = read_yaml(path, "sweep file")
     refuse_invalid(value, schema(), str(path))
     folder = path.resolve().parent
@@ -107,7 +114,21 @@ def read_sweep_file(path: Path) -> SweepConfig:
         limits=StageLimits(**value.get("limits", {})),
         pairs=value.get("measure", {}).get("pairs", 12),
         seed=value.get("seed", 0),
+        lock=_lock(lock or (folder / value["lock"] if "lock" in value else None), folder),
     )
+
+
+def _lock(named: Path | None, folder: Path) -> str:
+    """The lock file: the named one, which must be there, or the nearest ``programs.lock`` in ``folder`` or above."""
+    if named is None:
+        found = (place / LOCK_NAME for place in (folder, *folder.parents) if (place / LOCK_NAME).is_file())
+        named = next(found, None)
+    elif not named.is_file():
+        raise Refusal(f"lock file {named} does not exist", next_step='run "farm approve PROGRAM --lock FILE" first')
+    if named is None:
+        return ""
+    Approvals(named).hashes()
+    return str(named.resolve())
 
 
 def _ir_contract(path: Path) -> Mapping[str, Any]:

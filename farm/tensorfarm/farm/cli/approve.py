@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tensorfarm.contract.approve import LOCK_NAME
 from tensorfarm.farm.app.approval import approve_program
-from tensorfarm.farm.cli.options import DEFAULT_LOCK, Lock
 
 
 def approve(
     program: Annotated[str, typer.Argument(help="package.module:factory, or a .pt2 file.")],
-    lock: Lock = DEFAULT_LOCK,
+    lock: Annotated[Path, typer.Option("--lock", help="Lock file to write.")] = Path(LOCK_NAME),
     python_path: Annotated[list[str] | None, typer.Option("--python-path", help="Folder to import from.")] = None,
 ) -> None:
     """Capture PROGRAM and write its semantic hash into the lock file. A sweep refuses it from then on if it changed."""

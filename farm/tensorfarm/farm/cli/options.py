@@ -10,6 +10,4 @@ import typer
 Store = Annotated[Path, typer.Option("--store", help="Folder of the store.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 AsOf = Annotated[str | None, typer.Option("--as-of", help="Read the store as it was then (ISO 8601, UTC).")]
-Lock = Annotated[Path, typer.Option("--lock", help="Lock file of approved programs.")]
 DEFAULT_STORE = Path(".tensorfarm")
-DEFAULT_LOCK = Path("programs.lock")

@@ -6,11 +6,12 @@ import json
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
+from tensorfarm.contract.digest import finite
 from tensorfarm.farm.app.reading import moment, query_store
 from tensorfarm.farm.cli.options import DEFAULT_STORE, AsJson, AsOf, Store
 from tensorfarm.farm.cli.screen import screen
+from tensorfarm.farm.observe.rows import print_rows
 
 
 def query(
@@ -22,14 +23,10 @@ def query(
     """Run SQL over the store, read-only. Tables: docs/tables.md, or "show tables"."""
     result = query_store(store, sql, moment(as_of))
     if as_json:
-        print(json.dumps(result.to_pylist(), default=str))
+        print(json.dumps(finite(result.to_pylist()), default=str))
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in result.column_names:
-        table.add_column(name, overflow="fold")
-    for row in result.to_pylist():
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
-    screen(markup=False).print(table)
+    rows = [{name: "" if value is None else str(value) for name, value in row.items()} for row in result.to_pylist()]
+    print_rows(screen(markup=False), result.column_names, rows)
 
 
 def register(application: typer.Typer) -> None:

@@ -34,7 +34,7 @@ def sweep(
     else:
         console = screen()
         console.print(f"sweep {report.sweep_id}")
-        print_sweep(console, report.cells, report.times)
+        print_sweep(console, report.cells, report.seconds)
 
 
 def register(parent: typer.Typer) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from tensorfarm.farm.app.reading import sweep_report
 from tensorfarm.farm.app.sweep import SweepRequest, Watch, run_sweep
-from tensorfarm.farm.cli.options import DEFAULT_LOCK, DEFAULT_STORE, AsJson, Lock, Store
+from tensorfarm.farm.cli.options import DEFAULT_STORE, AsJson, Store
 from tensorfarm.farm.cli.screen import screen
 from tensorfarm.farm.observe.progress import LiveProgress
 from tensorfarm.farm.observe.sweep_table import print_sweep
@@ -22,24 +22,29 @@ def sweep(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the last unfinished sweep.")] = False,
     sweep_id: Annotated[str, typer.Option("--sweep-id", help="Which unfinished sweep to resume.")] = "",
     address: Annotated[str | None, typer.Option("--address", help="Ray cluster; this machine when left out.")] = None,
-    lock: Lock = DEFAULT_LOCK,
+    lock: Annotated[
+        Path | None, typer.Option("--lock", help="Lock file of approved programs; CONFIG's own when left out.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compile, gate and measure every program of CONFIG under every pipeline. The exit code is the worst outcome's."""
     console = screen(stderr=as_json)
-    request = SweepRequest(store, lock, config, resume or bool(sweep_id), sweep_id, address)
+    request = SweepRequest(store, config, lock, resume or bool(sweep_id), sweep_id, address)
     with LiveProgress(console) as progress:
         watch = Watch(lambda state: progress.began(state.sweep_id, state.n_cells, len(state.ended)), progress.saw)
         result = run_sweep(request, watch)
+    where = "" if store == DEFAULT_STORE else f" --store {store}"
     report = sweep_report(store, result.sweep_id)
     if as_json:
         print(json.dumps(report.as_json(), default=str))
     else:
-        print_sweep(console, report.cells, report.times)
+        print_sweep(console, report.cells, report.seconds)
     if not result.finished:
-        console.print(f'stopped; go on with "farm sweep --resume --sweep-id {result.sweep_id}"')
+        console.print(f'stopped; go on with "farm sweep --resume --sweep-id {result.sweep_id}{where}"')
     else:
-        console.print(f'results: {store}; again: farm report sweep; ask: farm query "from verdicts"')
+        console.print(
+            f'results: {store}; again: "farm report sweep{where}"; ask: "farm query SQL{where}" (docs/tables.md)'
+        )
     raise typer.Exit(result.exit_code)
 
 

@@ -30,6 +30,7 @@ class LiveProgress:
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("starting", total=None, last="")
+        self._ended_cells, self._cells = 0, 0
 
     def __enter__(self) -> LiveProgress:
         self._bar.start()
@@ -43,6 +44,7 @@ class LiveProgress:
     def began(self, sweep_id: str, n_cells: int, n_ended: int) -> None:
         resumed = f", {n_ended} of them ended before" if n_ended else ""
         self.console.print(f"sweep {sweep_id}: {n_cells} cells{resumed}")
+        self._ended_cells, self._cells = n_ended, n_cells
         self._bar.update(self._task, description=sweep_id, total=n_cells, completed=n_ended)
 
     def saw(self, event: e.Event) -> None:
@@ -57,7 +59,9 @@ class LiveProgress:
     def _ended(self, event: e.CandidateEnded) -> None:
         outcome = Outcome(event.outcome)
         kind = f" ({event.outcome_kind})" if event.outcome_kind else ""
-        text = f"{event.subject}: [{_STYLE.get(outcome, 'red')}]{outcome}[/]{kind}"
+        self._ended_cells += 1
+        count = f"[dim]{self._ended_cells}/{self._cells}[/]"
+        text = f"{count} {event.subject}: [{_STYLE.get(outcome, 'red')}]{outcome}[/]{kind}"
         self.console.print(text + (f" {escape(event.message)}" if event.message else ""), soft_wrap=True)
         self._bar.advance(self._task)
 

@@ -1,66 +1,76 @@
-"""The table at the end of a sweep: one row a cell, and where the time went."""
+"""The table at the end of a sweep: one row a cell, and where the time went.
+
+On a narrow screen columns are left out, the least telling first; program, pipeline and outcome always stay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from tensorfarm.farm.observe.rows import fits
+from tensorfarm.farm.observe.wall_time import REST
 from tensorfarm.farm.pipeline.commands import Stage
 
 Row = Mapping[str, Any]
+_LABEL_WIDTH = 32
+_LEFT_OUT_FIRST = ("artifact", "gate", "compile", "eager", "compiled", "gradient", "forward", "speed")
 
 
-def print_sweep(console: Console, rows: Sequence[Row], times: Row) -> None:
-    """Print rows of the ``report_sweep`` query and the ``sweep_times`` row."""
+def print_sweep(console: Console, rows: Sequence[Row], shares: Mapping[str, float]) -> None:
+    """Print rows of the ``report_sweep`` query and the seconds of each stage and the rest."""
+    labels = _labels(rows)
+    console.print(_fitting(console, rows, labels))
+    for pipeline, label in labels.items():
+        if label != pipeline:
+            console.print(f"{label} is {pipeline}", markup=False)
+    console.print("forward and gradient: worst error as a share of its limit")
+    parts = ", ".join(f"{stage} {shares.get(stage, 0.0):.1f} s" for stage in (*Stage, REST))
+    console.print(f"wall {sum(shares.values()):.1f} s: {parts}")
+
+
+def _fitting(console: Console, rows: Sequence[Row], labels: Mapping[str, str]) -> Table:
+    columns = dict(_COLUMNS)
+    for name in _LEFT_OUT_FIRST:
+        table = _table(rows, labels, columns)
+        if fits(console, table):
+            return table
+        del columns[name]
+    return _table(rows, labels, columns)
+
+
+def _table(rows: Sequence[Row], labels: Mapping[str, str], columns: Mapping[str, Callable[[Row], str]]) -> Table:
     table = Table(header_style="bold", box=None, pad_edge=False)
     for heading in ("program", "pipeline", "outcome"):
         table.add_column(heading, overflow="fold")
-    for heading in ("forward", "gradient", "compile", "gate", "eager", "compiled", "speed"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("artifact", no_wrap=True)
-    labels = _labels(rows)
+    for heading in columns:
+        table.add_column(heading, justify="left" if heading == "artifact" else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*_cells(row, labels[str(row["pipeline"])]))
-    console.print(table)
-    for pipeline, label in labels.items():
-        if label != pipeline:
-            console.print(f"{label} is {pipeline}")
-    console.print("forward and gradient: worst error as a share of its limit")
-    console.print(_time_line(times))
+        cells = (content(row) for content in columns.values())
+        table.add_row(str(row["program"]), labels[str(row["pipeline"])], _outcome(row), *cells)
+    return table
 
 
 def _labels(rows: Sequence[Row]) -> dict[str, str]:
-    """A short name for each pipeline: its backend, numbered where a backend has several."""
+    """A short name for each pipeline: itself, or its backend, numbered where a backend has several."""
     pipelines = list(dict.fromkeys(str(row["pipeline"]) for row in rows))
     backends = [pipeline.partition(":")[0] for pipeline in pipelines]
-    numbered = [f"{name}#{backends[: at + 1].count(name)}" for at, name in enumerate(backends)]
-    return {
-        pipeline: backend if backends.count(backend) == 1 else number
-        for pipeline, backend, number in zip(pipelines, backends, numbered, strict=True)
-    }
+    labels: dict[str, str] = {}
+    for at, (pipeline, backend) in enumerate(zip(pipelines, backends, strict=True)):
+        numbered = backend if backends.count(backend) == 1 else f"{backend}#{backends[: at + 1].count(backend)}"
+        labels[pipeline] = pipeline if len(pipeline) <= _LABEL_WIDTH else numbered
+    return labels
 
 
-def _cells(row: Row, pipeline: str) -> list[str]:
-    outcome = str(row["outcome"] or "running")
+def _outcome(row: Row) -> str:
+    text = str(row["outcome"] or "not ended")
     if row["outcome_kind"]:
-        outcome += f" ({row['outcome_kind']})"
+        text += f" ({row['outcome_kind']})"
     style = "green" if row["outcome"] == "admitted" else "red"
-    return [
-        str(row["program"]),
-        pipeline,
-        f"[{style}]{outcome}[/]" + (" (cached)" if row["cached"] else ""),
-        _ratio(row["forward_over_limit"]),
-        _ratio(row["gradient_over_limit"]),
-        _seconds(row["compile_seconds"]),
-        _seconds(row["gate_seconds"]),
-        _milliseconds(row["eager_p50_seconds"]),
-        _milliseconds(row["candidate_p50_seconds"]),
-        "" if row["speedup"] is None else f"{row['speedup']:.2f}×",
-        str(row["artifact_sha256"] or "")[:12],
-    ]
+    return f"[{style}]{text}[/]" + (" (cached)" if row["cached"] else "")
 
 
 def _ratio(value: float | None) -> str:
@@ -76,7 +86,13 @@ def _milliseconds(value: float | None) -> str:
     return "" if value is None else f"{value * 1e3:.2f} ms"
 
 
-def _time_line(times: Row) -> str:
-    busy = ", ".join(f"{stage} {times[f'{stage}_seconds'] or 0.0:.1f} s" for stage in Stage)
-    wall = times["wall_seconds"]
-    return f"busy: {busy}" + (f"; wall {wall:.1f} s" if wall is not None else "")
+_COLUMNS: Mapping[str, Callable[[Row], str]] = {
+    "forward": lambda row: _ratio(row["forward_over_limit"]),
+    "gradient": lambda row: _ratio(row["gradient_over_limit"]),
+    "compile": lambda row: _seconds(row["compile_seconds"]),
+    "gate": lambda row: _seconds(row["gate_seconds"]),
+    "eager": lambda row: _milliseconds(row["eager_p50_seconds"]),
+    "compiled": lambda row: _milliseconds(row["candidate_p50_seconds"]),
+    "speed": lambda row: "" if row["speedup"] is None else f"{row['speedup']:.2f}×",
+    "artifact": lambda row: str(row["artifact_sha256"] or "")[:12],
+}

@@ -20,7 +20,6 @@ class Stage(StrEnum):
 @dataclass(frozen=True, slots=True)
 class RunCapture:
     program: PlannedProgram
-    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ class RunCompile:
     candidate_id: str
     program_sha256: str
     semantic_hash: str
-    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,6 @@ class RunGate:
     program_sha256: str
     semantic_hash: str
     artifact_sha256: str
-    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,6 @@ class RunBench:
     candidate_id: str
     program_sha256: str
     artifact_sha256: str
-    attempt: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,14 +73,13 @@ def job_commands(
 
 
 def _job(state: SweepState, stage: Stage, subject: str) -> c.JobCommand:
-    attempt = state.lost.get((stage, subject), 0)
     if stage is Stage.CAPTURE:
-        return c.RunCapture(state.programs[subject], attempt)
+        return c.RunCapture(state.programs[subject])
     progress = state.live[subject]
     captured = state.captured[progress.cell.program.name]
     cell, candidate_id, program = progress.cell, progress.candidate_id, captured.program_sha256
     if stage is Stage.COMPILE:
-        return c.RunCompile(cell, candidate_id, program, captured.semantic_hash, attempt)
+        return c.RunCompile(cell, candidate_id, program, captured.semantic_hash)
     if stage is Stage.GATE:
-        return c.RunGate(cell, candidate_id, program, captured.semantic_hash, progress.artifact_sha256, attempt)
-    return c.RunBench(cell, candidate_id, program, progress.artifact_sha256, attempt)
+        return c.RunGate(cell, candidate_id, program, captured.semantic_hash, progress.artifact_sha256)
+    return c.RunBench(cell, candidate_id, program, progress.artifact_sha256)

@@ -140,6 +140,9 @@ def _admitted(state: SweepState, event: e.ArtifactAdmitted) -> None:
 
 def _measured(state: SweepState, event: e.Measured | e.MeasureFailed) -> None:
     state.move(event.subject, out_of=Stage.BENCH)
+    if isinstance(event, e.MeasureFailed) and event.kind == e.RECOMPILE:
+        state.conclude(event.subject, Outcome.CONFORMANCE_FAILURE, event.kind, event.message)
+        return
     message = f"not measured: {event.message}" if isinstance(event, e.MeasureFailed) else ""
     state.conclude(event.subject, Outcome.ADMITTED, "", message)
 

@@ -86,7 +86,6 @@ def t5() -> Factory:
         num_heads=4,
         dropout_rate=0.0,
         use_cache=False,
-        decoder_start_token_id=0,
     )
     inputs = {"input_ids": _tokens(4), "decoder_input_ids": _tokens(5)}
     return T5ForConditionalGeneration(config).eval(), inputs

@@ -28,8 +28,8 @@ stages as (
 ),
 worst as (
     select
-        gate_run_id, max(observed_over_limit) filter (check_name = 'forward') as forward_over_limit,
-        max(observed_over_limit) filter (check_name = 'gradient') as gradient_over_limit
+        gate_run_id, max(observed_over_limit) filter (check_name = 'forward' and status in ('pass', 'fail')) as forward_over_limit,
+        max(observed_over_limit) filter (check_name = 'gradient' and status in ('pass', 'fail')) as gradient_over_limit
     from verdicts
     where gate_run_id in (select gate_run_id from stages)
     group by gate_run_id
