@@ -105,9 +105,9 @@ def plan(n_candidates: int) -> Plan:
 def driven(n_candidates: int, runner: object, layout: StoreLayout, sweep_id: str) -> float:
     """Seconds for a driver to take ``n_candidates`` through all stages, every event journalled."""
     with closing(Journal(layout, claim_writer(layout))) as journal:
-        driver = Driver(SweepState(plan(n_candidates), sweep_id), runner, journal, NoopDesk(sweep_id))
+        driver = Driver(SweepState(plan(n_candidates), sweep_id), journal, NoopDesk(sweep_id))
         started = time.perf_counter()
-        assert driver.run()
+        assert driver.run(runner)
         return time.perf_counter() - started
 
 
@@ -158,7 +158,7 @@ def growth_mb(n_candidates: int, folder: Path) -> float:
                 peak = max(peak, process.memory_info().rss)
 
         state = SweepState(plan(n_candidates), "memory")
-        assert Driver(state, engine, journal, NoopDesk("memory"), watch=watch).run()
+        assert Driver(state, journal, NoopDesk("memory"), watch=watch).run(engine)
         peak = max(peak, process.memory_info().rss)
     return (peak - before) / 1e6
 

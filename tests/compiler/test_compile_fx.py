@@ -114,7 +114,7 @@ def test_an_artifact_lies_at_its_address_and_nothing_else_is_left(zoo: Zoo, requ
         ({"mode": "trainig"}, "mode 'trainig' is unknown"),
         ({"pipeline": "fxx:dce"}, "backend 'fxx' is unknown"),
         ({"pipeline": "fx:dec"}, "'dec', which is unknown"),
-        ({"pipeline": "fx{fast=1}:dce"}, "backend fx has no option 'fast'"),
+        ({"pipeline": "fx{fast=1}:dce"}, "backend fx has no option fast=1"),
         ({"pipeline": "inductor{mode=fast}"}, "backend inductor has no option mode=fast"),
         ({"pipeline": "inductor:dce"}, "pass dce stands before inductor"),
         ({"semantic_hash": "0" * 64}, "the program file holds"),

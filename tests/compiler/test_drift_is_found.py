@@ -1,5 +1,6 @@
 """What a compiler must not change is found from structure alone, on every model; what it may change is not."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import yaml
 
 from tensorfarm.compiler.pipeline import parse, resolved
 from tensorfarm.compiler.sequence import run_passes
-from tensorfarm.contract.graph import Graph, Node, Output, OutputKind, Ref, TensorSpec, Weight, WeightKind
+from tensorfarm.contract.graph import Graph, Input, Node, Output, OutputKind, Ref, TensorSpec, Weight, WeightKind
 from tensorfarm.contract.ir_contract import MUST_NOT_CHANGE, STRICT, IrContract, drifts
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
@@ -199,6 +200,58 @@ def test_an_operator_may_become_what_the_contract_says(zoo: Callable[[str], Prog
     graph.nodes[power.name] = replace(power, op="aten.mul.Tensor", args=(power.args[0], power.args[0]))
     assert rules(program, graph) == {"topology"}
     assert rules(program, graph, IrContract.read(CONTRACT)) == set()
+
+
+EDITS = {
+    "float": lambda value: value * 1.000001 + 1e-6,
+    "int": lambda value: value + 1,
+    "bool": lambda value: not value,
+}
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_an_edited_constant_argument_is_drift_wherever_it_is(model: Program, kind: str) -> None:
+    graph = lowered(model)
+    for node in graph.nodes.values():
+        for position, value in enumerate(node.args):
+            if type(value).__name__ == kind:
+                edited = graph.copy()
+                args = (*node.args[:position], EDITS[kind](value), *node.args[position + 1 :])
+                edited.nodes[node.name] = replace(node, args=args)
+                assert "constants" in rules(model, edited), node
+
+
+def scaled(*scales: float, merged: bool = False) -> Graph:
+    """``x`` times each of ``scales``, all of them outputs, or one node that stands for all the products."""
+    spec = TensorSpec(torch.float32, (2,), (1,))
+    names = [f"mul_{number}" for number in range(len(scales))]
+    nodes = {
+        name: Node(name, "aten.mul.Tensor", (Ref("x"), scale), (), (spec,), False, (name,))
+        for name, scale in zip(names, scales, strict=True)
+    }
+    if merged:
+        nodes = {names[0]: replace(nodes[names[0]], origins=tuple(names))}
+        names = names[:1] * len(scales)
+    outputs = tuple(Output(OutputKind.USER, Ref(name)) for name in names)
+    return Graph((Input("x", spec),), {}, nodes, outputs)
+
+
+def constants_drifted(captured: Graph, lowered: Graph) -> bool:
+    return "constants" in {drift.rule for drift in drifts(captured, "0", lowered, "0")}
+
+
+def test_constants_are_compared_by_their_bits() -> None:
+    assert not constants_drifted(scaled(math.nan), scaled(math.nan))
+    assert constants_drifted(scaled(0.0), scaled(-0.0))
+    assert constants_drifted(scaled(1.0), scaled(1))
+    assert not constants_drifted(scaled(0.5, 0.5), scaled(0.5, 0.5, merged=True))
+    assert constants_drifted(scaled(0.5, 0.5), scaled(0.25, 0.25, merged=True))
+
+
+def test_an_output_that_is_a_nan_is_itself() -> None:
+    graph = scaled(0.5)
+    graph.outputs = (*graph.outputs, Output(OutputKind.USER, math.nan))
+    assert drifts(graph, "0", graph.copy(), "0") == []
 
 
 def test_a_rule_that_is_left_out_is_not_enforced(model: Program) -> None:

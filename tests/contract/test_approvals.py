@@ -30,7 +30,7 @@ def program(scale: float, source: str = SOURCE) -> Program:
     spec = TensorSpec(torch.float32, (2,), (1,))
     node = Node("scaled", "aten.mul.Scalar", (Ref("x"), scale), (), (spec,), origins=("scaled",))
     graph = Graph((Input("x", spec),), {}, {"scaled": node}, (Output(OutputKind.USER, Ref("scaled")),))
-    return Program(source, mint_semantic_hash(graph), input_spec_id(graph), graph, {}, {}, "", "")
+    return Program(source, mint_semantic_hash(graph), input_spec_id(graph), graph, {}, {}, "", "", "")
 
 
 @pytest.fixture
@@ -70,6 +70,21 @@ def test_an_output_more_is_shown_as_the_line_that_only_one_has(approvals: Approv
     graph.outputs = (*graph.outputs, Output(OutputKind.USER, 3))
     more = replace(program(1.0), graph=graph, semantic_hash=mint_semantic_hash(graph))
     assert "line 5: only the captured program has 'user 3'" in str(_refusal(approvals, more))
+
+
+def test_swapped_keys_of_the_outputs_are_shown(approvals: Approvals) -> None:
+    one, other = (
+        replace(
+            program(1.0),
+            returns=f"builtins.dict{keys}(*, *)",
+            semantic_hash=mint_semantic_hash(program(1.0).graph, "", f"builtins.dict{keys}(*, *)"),
+        )
+        for keys in (["loss", "logits"], ["logits", "loss"])
+    )
+    approvals.approve(SOURCE, one)
+    refusal = str(_refusal(approvals, other))
+    assert "line 5: approved \"returns builtins.dict['loss', 'logits'](*, *)\"" in refusal
+    assert "captured \"returns builtins.dict['logits', 'loss'](*, *)\"" in refusal
 
 
 def test_a_missing_text_is_said_and_the_program_still_refused(approvals: Approvals) -> None:
@@ -120,6 +135,8 @@ def test_a_refusal_crosses_a_process_boundary_whole(error: Refusal) -> None:
     assert type(back) is type(error)
     assert str(back) == str(error)
     assert vars(back) == vars(error)
+    # Across processes that share no pickle, a damaged file is told from other refusals by these names.
+    assert {kind.__name__ for kind in type(back).__mro__} >= {type(error).__name__, "Refusal"}
 
 
 def test_a_refusal_is_one_line_of_fact_limit_and_next_step() -> None:

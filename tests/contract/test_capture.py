@@ -15,6 +15,7 @@ from tensorfarm.contract.canonical import canonical_text
 from tensorfarm.contract.capture import built, capture, captured, split_inputs
 from tensorfarm.contract.executable import executable
 from tensorfarm.contract.graph import IllegalGraph, OutputKind
+from tensorfarm.contract.identity import input_spec_id
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
 
@@ -72,12 +73,15 @@ def test_a_deep_copy_and_an_exported_module_have_the_same_identity(
 ) -> None:
     module, args, kwargs = built(source)
     assert captured("copy", _export(copy.deepcopy(module), args, kwargs)).canonical == program.canonical
-    assert captured("again", _export(exported.module(), args, kwargs)).canonical == program.canonical
+    again = captured("again", _export(exported.module(), args, kwargs))
+    assert (again.canonical, again.input_spec_id) == (program.canonical, program.input_spec_id)
 
 
 def test_a_real_graph_renamed_and_reordered_keeps_its_identity(program: Program) -> None:
     chance = random.Random(1)
-    assert canonical_text(reordered(renamed(program.graph, chance), chance)) == program.canonical
+    other = reordered(renamed(program.graph, chance), chance)
+    assert canonical_text(other, program.takes, program.returns) == program.canonical
+    assert input_spec_id(other) == program.input_spec_id
 
 
 def test_a_captured_graph_computes_what_the_module_does(source: str, program: Program) -> None:
@@ -242,11 +246,24 @@ class Conditional(torch.nn.Module):
 
 
 FACTORIES = """
-import torch
+import collections, sys, torch
 def branching(): return Branching(), (torch.ones(3),)
 class Branching(torch.nn.Module):
     def forward(self, x): return x + 1 if x.sum() > 0 else x - 1
 def junk(): return 42
+def leaving(): sys.exit("no licence here")
+def interrupted(): raise KeyboardInterrupt
+@torch.library.custom_op("user_models_for_capture::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor: return x * 2
+@twice.register_fake
+def _(x): return torch.empty_like(x)
+class Custom(torch.nn.Module):
+    def forward(self, x): return twice(x) + 1
+def custom(): return Custom(), (torch.ones(3),)
+Pair = collections.namedtuple("Pair", "left right")
+class TakesPair(torch.nn.Module):
+    def forward(self, pair): return pair.left + pair.right
+def takes_pair(): return TakesPair(), (Pair(torch.ones(3), torch.ones(3)),)
 def bare_module(): return torch.nn.Linear(2, 2)
 def raising(): raise OSError("the weights file is gone\\nsecond line")
 not_callable = 3
@@ -258,6 +275,7 @@ def _user_package(tmp_path_factory: pytest.TempPathFactory) -> object:
     folder = tmp_path_factory.mktemp("user")
     (folder / "user_models_for_capture.py").write_text(FACTORIES)
     (folder / "user_models_broken.py").write_text("raise RuntimeError('no licence')")
+    (folder / "user_models_leaving.py").write_text("import sys; sys.exit('not on this machine')")
     sys.path.insert(0, str(folder))
     yield
     sys.path.remove(str(folder))
@@ -268,6 +286,11 @@ def _user_package(tmp_path_factory: pytest.TempPathFactory) -> object:
     ("source", "kind", "says"),
     [
         ("user_models_for_capture:branching", IllegalGraph, "without data-dependent control flow"),
+        ("user_models_for_capture:custom", IllegalGraph, "the custom operator user_models_for_capture.twice.default"),
+        ("user_models_for_capture:takes_pair", IllegalGraph, "Pair, left, right](*, *)"),
+        ("user_models_for_capture:leaving", Refusal, "raised SystemExit: no licence here"),
+        ("user_models_for_capture:interrupted", Refusal, "raised KeyboardInterrupt"),
+        ("user_models_leaving:model", Refusal, "SystemExit: not on this machine"),
         ("user_models_for_capture:junk", Refusal, "returned int"),
         ("user_models_for_capture:bare_module", Refusal, "returned Linear"),
         ("user_models_for_capture:raising", Refusal, "raised OSError: the weights file is gone"),

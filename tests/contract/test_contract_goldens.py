@@ -104,7 +104,7 @@ def small_mlp() -> Program:
 @pytest.mark.parametrize("graph", [drawn_graph(), weighted_graph()], ids=["drawn", "weighted"])
 def test_a_built_graph_keeps_its_text_and_hash(pinned: Pinned, graph: Graph, request: pytest.FixtureRequest) -> None:
     graph.validate()
-    program = Program("built", mint_semantic_hash(graph), "", graph, {}, {}, "", "")
+    program = Program("built", mint_semantic_hash(graph), "", graph, {}, {}, "", "", "")
     pinned(f"{request.node.callspec.id}.canonical.txt", f"{program.canonical}# sha256 {program.semantic_hash}\n")
 
 

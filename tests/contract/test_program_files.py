@@ -33,7 +33,8 @@ def program() -> Program:
         weights={"w": weight},
         inputs={"x": x},
         in_spec="in",
-        out_spec="out",
+        takes="builtins.tuple(*)",
+        returns="builtins.dict['y'](*)",
         exported=b"bytes of a file",
     )
 
@@ -84,7 +85,7 @@ def test_a_missing_weight_and_a_foreign_format_are_refused(program: Program, tmp
     with pytest.raises(CorruptBundle, match=r"weight layer.w"):
         Program.load(place)
     program.save(place)
-    _rewritten(place, "program.json", lambda content: content.replace(b"program/1", b"program/9"))
+    _rewritten(place, "program.json", lambda content: content.replace(b"program/2", b"program/9"))
     with pytest.raises(CorruptBundle, match=r"format 'tensorfarm.program/9'"):
         Program.load(place)
 

@@ -13,8 +13,6 @@ from tensorfarm.farm.engine.config import EngineConfig, PoolSpec, RoleSpec
 from tensorfarm.farm.engine.job import Job, JobResult, Step
 from tensorfarm.farm.engine.pool import Engine
 
-pytestmark = pytest.mark.slow
-
 HEALTH = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
 
 
@@ -42,6 +40,7 @@ def config(cluster: Cluster) -> EngineConfig:
     return EngineConfig((PoolSpec("compile", "compile/cpu", actors=1),), {"plain": RoleSpec()}, cluster.address)
 
 
+@pytest.mark.slow
 def test_a_cluster_without_the_resource_is_refused_with_the_flag_to_add(cluster: Cluster) -> None:
     with pytest.raises(Refusal) as refusal:
         Engine.start(config(cluster))

@@ -86,7 +86,7 @@ def test_steps_run_in_order_and_are_told_their_threads() -> None:
     seen, outcomes = run({}, step("a", x=1), step("b"))
     assert [(called.function, called.request) for called in seen] == [
         ("a", {"x": 1, "threads": 3}),
-        ("b", {"threads": 3}),
+        ("b", {"threads": 3, "before": {"a": {}}}),
     ]
     assert [outcome.completed for outcome in outcomes] == [True, True]
 
@@ -103,3 +103,11 @@ def test_a_tolerated_death_is_handed_to_the_steps_after_it() -> None:
     death = seen[2].request["deaths"]["subject"]
     assert (death["status"], death["kind"], death["message"]) == ("died", "signal", "died of SIGSEGV")
     assert len(outcomes) == 3
+
+
+def test_a_step_is_told_what_the_completed_steps_before_it_returned() -> None:
+    prepared = StepOutcome("completed", {"oracle_sha256": "f00"})
+    steps = step("prepare"), step("subject", tolerated=True), step("decide", before="a request's own")
+    seen, _ = run({"prepare": prepared, "subject": DIED}, *steps)
+    assert "before" not in seen[0].request
+    assert seen[2].request["before"] == {"prepare": {"oracle_sha256": "f00"}}

@@ -124,12 +124,15 @@ EXPECTED = {
 }
 
 
-def driver_over(recorder: MemoryRecorder, desk: FakeDesk, slots: int = 3) -> Driver:
+def engine_of(slots: int = 3) -> SimulatedEngine:
+    return SimulatedEngine(lambda job: JobResult(job.job_id, (), "n0"), slots)
+
+
+def driver_over(recorder: MemoryRecorder, desk: FakeDesk) -> Driver:
     state = SweepState(PLAN, SWEEP)
     for record in recorder.records:
         state.apply(e.decoded(record))
-    engine = SimulatedEngine(lambda job: JobResult(job.job_id, (), "n0"), slots)
-    return Driver(state, engine, recorder, desk)
+    return Driver(state, recorder, desk)
 
 
 def assert_right_end(state: SweepState) -> None:
@@ -141,13 +144,13 @@ def assert_right_end(state: SweepState) -> None:
 
 def test_every_cell_ends_with_its_own_outcome() -> None:
     driver = driver_over(MemoryRecorder(), FakeDesk())
-    assert driver.run()
+    assert driver.run(engine_of())
     assert_right_end(driver.state)
 
 
 def test_a_cached_cell_is_never_compiled() -> None:
     desk = FakeDesk()
-    driver_over(MemoryRecorder(), desk).run()
+    driver_over(MemoryRecorder(), desk).run(engine_of())
     assert sorted(desk.compiled) == [f"{p}/{q}" for p in ("one", "two") for q in ("crashes", "good", "wrong")]
 
 
@@ -160,12 +163,12 @@ def test_a_driver_killed_anywhere_and_started_again_ends_with_the_same_table(
     for number in dies_at:
         recorder.dies_at, recorder.after, recorder.batches = number, after, 0
         try:
-            driver_over(recorder, FakeDesk(), slots).run()
+            driver_over(recorder, FakeDesk()).run(engine_of(slots))
         except Killed:
             continue
     recorder.dies_at = -1
-    driver = driver_over(recorder, FakeDesk(), slots)
-    assert driver.run()
+    driver = driver_over(recorder, FakeDesk())
+    assert driver.run(engine_of())
     assert_right_end(driver.state)
     ended = [record.subject for record in recorder.records if record.type == "CandidateEnded"]
     assert sorted(ended) == sorted(cell.id for program in PLAN.programs for cell in program.cells())
@@ -174,14 +177,14 @@ def test_a_driver_killed_anywhere_and_started_again_ends_with_the_same_table(
 
 def test_a_lost_job_is_run_again_and_not_blamed_on_the_compiler() -> None:
     driver = driver_over(MemoryRecorder(), FakeDesk({"one/good": 2}))
-    assert driver.run()
+    assert driver.run(engine_of())
     assert_right_end(driver.state)
 
 
 def test_a_job_lost_too_often_ends_as_infrastructure_exhausted() -> None:
     recorder = MemoryRecorder()
     driver = driver_over(recorder, FakeDesk({"one/good": 99}))
-    assert driver.run()
+    assert driver.run(engine_of())
     assert driver.state.ended["one/good"] == Outcome.INFRASTRUCTURE_EXHAUSTED
     assert driver.state.ended["two/good"] == Outcome.ADMITTED
     assert sum(record.type == "JobLost" for record in recorder.records) == Limits().losses
@@ -191,10 +194,10 @@ def test_a_stopped_driver_leaves_a_state_that_goes_on() -> None:
     recorder, polls = MemoryRecorder(), iter([False, False, True])
     first = driver_over(recorder, FakeDesk())
     first.stopped = lambda: next(polls)
-    assert not first.run()
+    assert not first.run(engine_of())
     assert not first.state.complete
     second = driver_over(recorder, FakeDesk())
-    assert second.run()
+    assert second.run(engine_of())
     assert_right_end(second.state)
 
 

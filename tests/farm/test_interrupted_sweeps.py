@@ -120,6 +120,19 @@ def test_a_killed_supervisor_costs_a_retry_and_no_candidate(farm: Any, undisturb
     assert table(farm) == undisturbed
 
 
+def test_a_sweep_has_one_driver_and_a_store_many(farm: Any, undisturbed: dict[str, tuple[Any, ...]]) -> None:
+    first = farm.start("sweep", "two.yaml", "--store", "store")
+    wait_for(farm, first, "SweepStarted")
+    second = farm.start("sweep", "two.yaml", "--store", "store")
+    refused = farm("sweep", "--resume", "--store", "store")
+    assert refused.returncode == 2
+    assert "driven by another process" in refused.stderr
+    for process in (first, second):
+        _, err = process.communicate(timeout=280)
+        assert process.returncode == 13, err
+        assert table(farm) == undisturbed
+
+
 def test_there_is_nothing_to_resume_in_a_finished_store(farm: Any) -> None:
     done = farm("sweep", "--resume", "--store", "store")
     assert done.returncode == 2

@@ -16,7 +16,7 @@ FATES = {
     "mlp/fx:bad_passes:Raises": ("compile_failure", "crash"),
     "mlp/fx:bad_passes:Hangs": ("compile_failure", "timeout"),
     "mlp/fx:bad_passes:EatsMemory": ("compile_failure", "out_of_memory"),
-    "mlp/fx:bad_passes:WrongConstant": ("conformance_failure", "forward"),
+    "mlp/fx:bad_passes:WrongValue": ("conformance_failure", "forward"),
     "mlp/fx:bad_passes:InventsANode": ("semantic_drift", "topology"),
     "mlp/fx:bad_passes:DropsAnOutput": ("semantic_drift", "outputs"),
     "mlp/fx:bad_passes:EditsAWeight": ("semantic_drift", "weights"),
@@ -49,7 +49,7 @@ def test_the_exit_code_is_the_most_severe_outcomes(fates: Any) -> None:
 
 def test_a_wrong_value_is_named_with_element_error_and_budget(fates: Any) -> None:
     farm, _ = fates
-    message = cells(farm)["mlp/fx:bad_passes:WrongConstant"]["message"]
+    message = cells(farm)["mlp/fx:bad_passes:WrongValue"]["message"]
     assert "expected" in message
     assert "seen" in message
     assert "limit" in message
@@ -83,9 +83,9 @@ def test_verdict_cache_entry_and_measurement_carry_one_artifact_hash(fates: Any)
 
 def test_the_manifest_tells_of_every_pass_and_site(fates: Any) -> None:
     farm, _ = fates
-    candidate = cells(farm)["mlp/fx:bad_passes:WrongConstant"]["candidate_id"]
+    candidate = cells(farm)["mlp/fx:bad_passes:WrongValue"]["candidate_id"]
     rows = farm.query(f"select kind, name, decision from manifests where candidate_id = '{candidate}' order by ordinal")
-    assert {"kind": "site", "name": "wrong-constant", "decision": "applied"} in rows
+    assert {"kind": "site", "name": "wrong-value", "decision": "applied"} in rows
     assert any(row["kind"] == "pass" for row in rows)
 
 
@@ -97,7 +97,7 @@ def test_a_second_sweep_is_answered_from_the_cache_and_blames_the_same(fates: An
     assert done.returncode == 13, done.stderr
     assert again["mlp/fx:dce,cse"]["cached"]
     assert again["mlp/fx:dce,cse"]["compile_seconds"] is None
-    assert again["mlp/fx:bad_passes:WrongConstant"]["outcome"] == "conformance_failure"
+    assert again["mlp/fx:bad_passes:WrongValue"]["outcome"] == "conformance_failure"
     assert not again["wide_mlp/fx:dce,cse"]["cached"]
 
 

@@ -97,6 +97,30 @@ def one_nan() -> None:
     _wrapped(around)
 
 
+def scale_by_a_thousandth_more() -> None:
+    _scale(1.001)
+
+
+def scale_by_a_hundred_thousandth_more() -> None:
+    _scale(1.00001)
+
+
+def _scale(factor: float) -> None:
+    def around(_loaded: Any, call: Call, inputs: tuple[torch.Tensor, ...]) -> Any:
+        first, *others = call(*inputs)
+        return (first * factor, *others)
+
+    _wrapped(around)
+
+
+def scale_last_output() -> None:
+    def around(_loaded: Any, call: Call, inputs: tuple[torch.Tensor, ...]) -> Any:
+        *others, last = call(*inputs)
+        return (*others, last * 1.00001)
+
+    _wrapped(around)
+
+
 def hide_the_nans() -> None:
     _wrapped(lambda _loaded, call, inputs: tuple(value.masked_fill(value.isnan(), 0.0) for value in call(*inputs)))
 

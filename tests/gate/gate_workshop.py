@@ -165,7 +165,14 @@ class Workshop:
         if "verdict" in prepared:
             return prepared["verdict"]
         death = death_of(self.step("run", case, before))
-        return self.result("decide", case if death is None else {**case, "deaths": {FUNCTIONS["run"]: death}})
+        return self.decided(case, prepared, {} if death is None else {FUNCTIONS["run"]: death})
+
+    def decided(
+        self, case: dict[str, Any], prepared: dict[str, Any], deaths: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The last step, told what the first one returned."""
+        told = {"before": {FUNCTIONS["prepare"]: prepared}, "deaths": deaths or {}}
+        return self.result("decide", {**case, **told})
 
     def judged(
         self, made: Program, graph: Graph | None = None, mode: str = "training", before: str = ""

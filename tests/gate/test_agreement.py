@@ -82,6 +82,26 @@ def test_small_values_beside_large_ones_are_decidable_and_a_tensor_of_noise_is_n
     assert part.status is Status.PASS
 
 
+def test_where_the_original_is_outside_its_limit_only_a_far_larger_error_fails() -> None:
+    exact = torch.ones(5, dtype=torch.float64)
+    eager = exact.float()
+    eager[0] += 1e-4
+    finding = compared(eager, expected(exact, eager=eager))
+    assert (finding.status, finding.n_elements) == (Status.PASS, 4)
+    far = eager.clone()
+    far[0] += 4e-4
+    assert compared(far, expected(exact, eager=eager)).worst_index == (0,)
+    wholly = exact.float() + 1e-4
+    assert compared(wholly, expected(exact, eager=wholly)).status is Status.UNDECIDABLE
+    assert compared(exact.float() + 5e-4, expected(exact, eager=wholly)).status is Status.FAIL
+
+
+def test_zeros_are_decided_although_their_limit_is_the_smallest_number() -> None:
+    zeros = torch.zeros(4, dtype=torch.float64)
+    assert compared(zeros.float(), expected(zeros)).status is Status.PASS
+    assert compared(zeros.float() + 1e-30, expected(zeros)).status is Status.FAIL
+
+
 def test_an_integer_is_required_where_eager_and_the_oracle_say_the_same() -> None:
     wanted = Expected(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4]), None)
     assert compared(torch.tensor([1, 2, 9]), wanted).status is Status.PASS
@@ -90,7 +110,7 @@ def test_an_integer_is_required_where_eager_and_the_oracle_say_the_same() -> Non
 
 def test_complex_values_are_compared_part_by_part() -> None:
     exact = torch.tensor([1 + 1j, 2 - 1j], dtype=torch.complex128)
-    wanted = Expected(exact.to(torch.complex64), exact, torch.zeros(2, dtype=torch.float64))
+    wanted = Expected(exact.to(torch.complex64), exact, torch.zeros(2, 2, dtype=torch.float64))
     assert compared(exact.to(torch.complex64), wanted).status is Status.PASS
     assert compared((exact + 1e-3j).to(torch.complex64), wanted).worst_index[1:] == (1,)
 
@@ -126,8 +146,7 @@ def test_a_row_holds_no_number_that_json_cannot() -> None:
 def test_an_expectation_survives_its_file(tmp_path) -> None:
     value = Expected(torch.ones(2, 3).t(), torch.ones(3, 2).double(), torch.zeros(3, 2).double(), True)
     made = Expectation((value, None, 7), {"w": value, "b": None}, {}, {"norm.mean": value}, {0: torch.ones(3, 2)}, True)
-    made.save(tmp_path / "kept")
-    read = Expectation.load(tmp_path / "kept")
+    read = Expectation.load(tmp_path / "kept", made.save(tmp_path / "kept"))
     assert (read.outputs[1:], read.gradients["b"], read.random) == ((None, 7), None, True)
     assert read.outputs[0].eager.stride() == (1, 3)
     assert read.outputs[0].requires_grad

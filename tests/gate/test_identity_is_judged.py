@@ -64,8 +64,8 @@ def test_an_altered_hash_is_drift(workshop: Workshop) -> None:
 
 def test_a_manifest_that_does_not_own_up_to_a_change_is_drift(workshop: Workshop) -> None:
     mlp = program("mlp")
-    scaled = node_called(mlp.graph, "aten.mul.Tensor")
-    graph = with_node(mlp.graph, scaled.name, args=(scaled.args[0], 0.25))
+    subtraction = node_called(mlp.graph, "aten.sub.Tensor")
+    graph = with_node(mlp.graph, subtraction.name, args=subtraction.args[::-1])
     unowned = (Entry(EntryKind.FLAG, "opt-level"),)
     assert drifted(workshop.verdict(workshop.case(mlp, workshop.artifact(mlp, graph, entries=unowned)))) == {"manifest"}
 
@@ -85,6 +85,24 @@ def test_a_folded_constant_is_computed_again(workshop: Workshop, honest: bool) -
     artifact = workshop.artifact(casting, graph, weights={**casting.weights, "folded": value})
     verdict = workshop.verdict(workshop.case(casting, artifact, "inference"))
     assert verdict["outcome"] == "admitted" if honest else drifted(verdict) == {"constants"}
+
+
+@pytest.mark.parametrize(
+    ("source", "op", "position", "value"),
+    [
+        ("mlp", "aten.mul.Tensor", 1, 0.125 * (1 + 1e-6)),
+        ("mlp", "aten.layer_norm.default", 4, 1.0001e-5),
+        ("batch_norm", "aten._native_batch_norm_legit_functional.default", 6, 0.11),
+    ],
+)
+def test_an_edited_scalar_is_drift_however_small(
+    workshop: Workshop, source: str, op: str, position: int, value: float
+) -> None:
+    made = program(source)
+    node = node_called(made.graph, op)
+    assert type(node.args[position]) is float
+    args = (*node.args[:position], value, *node.args[position + 1 :])
+    assert drifted(workshop.judged(made, with_node(made.graph, node.name, args=args), before=SEGFAULT)) == {"constants"}
 
 
 def test_a_mutable_operator_is_drift(workshop: Workshop) -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from gate_workshop import Workshop, program
+from gate_workshop import CANDIDATE, Workshop, program
 
 from tensorfarm.contract.artifact import open_artifact, write_artifact
 from tensorfarm.contract.digest import sha256_file
@@ -35,6 +35,32 @@ def test_the_caches_answer_in_another_process_with_compiling_forbidden(workshop:
     assert (verdict["outcome"], verdict["message"]) == ("admitted", "")
     evidence = json.loads((Path(case["folder"]) / "report.json").read_text())["evidence"]
     assert evidence == {"autograd_cache_hit": 1, "fxgraph_cache_hit": 1, "runtime": "inductor"}
+
+
+@pytest.mark.parametrize("damage", ["edited", "deleted", "added"])
+def test_a_build_folder_that_was_tampered_with_is_put_right_and_blames_nobody(
+    workshop: Workshop, built: Path, damage: str
+) -> None:
+    def judged() -> tuple[str, str]:
+        verdict = workshop.verdict(workshop.case(program("special"), built / "whole", "inference"))
+        return verdict["outcome"], verdict["message"]
+
+    assert judged() == ("admitted", "")
+    place = Path(workshop.environment["TENSORFARM_BUILD_ROOT"]) / CANDIDATE
+    stamps = {path: path.stat().st_ino for path in place.rglob("*.so")}
+    assert judged() == ("admitted", "")
+    assert {path: path.stat().st_ino for path in place.rglob("*.so")} == stamps
+    kernel = next(iter(stamps))
+    before = kernel.read_bytes()
+    if damage == "edited":
+        kernel.write_bytes(b"no library")
+    elif damage == "deleted":
+        kernel.unlink()
+    else:
+        (kernel.parent / "another").write_text("planted")
+    assert judged() == ("admitted", "")
+    assert kernel.read_bytes() == before
+    assert not (kernel.parent / "another").exists()
 
 
 @pytest.mark.parametrize("absent", ["kernel", "entry"])

@@ -135,6 +135,16 @@ def test_moving_data_adds_no_noise() -> None:
     assert float(moved.max()) == 0.0
 
 
+def test_resampling_errs_by_its_coordinates() -> None:
+    def resampled(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, size=(255, 255), mode="bilinear")
+
+    x = normal(1, 1, 97, 97).float()
+    error = (resampled(x).double() - resampled(x.double())).abs()
+    beyond = error > 10 * spread(resampled, x.double(), 12)
+    assert float(beyond.double().mean()) < 0.05
+
+
 def test_noise_is_drawn_anew_in_a_tensor_larger_than_the_pool() -> None:
     seen = spread(lambda x: x * 3, torch.ones(700, 400, dtype=torch.float64), samples=4)
     assert float((seen == 0).double().mean()) < 1e-3

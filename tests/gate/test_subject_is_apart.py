@@ -1,15 +1,18 @@
 """A subject's process is its own: what it does there changes nothing but what it reports."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gate_workshop import CANDIDATE, Workshop, failing, program
 
 from tensorfarm.contract.digest import sha256_file
-from tensorfarm.contract.exchange import REPORT
+from tensorfarm.contract.exchange import OUTPUTS, REPORT
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.tensors import read_tensors
 from tensorfarm.gate.certify import certify_artifact
+from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.subject.load import load_artifact
 
 
@@ -60,9 +63,9 @@ def test_files_that_cannot_be_read_are_a_finding_and_never_the_end_of_the_judge(
 def test_the_farm_may_say_that_the_subject_ran_out_of_time(workshop: Workshop) -> None:
     mlp = program("mlp")
     case = workshop.case(mlp, workshop.artifact(mlp))
-    workshop.result("prepare", case)
+    prepared = workshop.result("prepare", case)
     deaths = {"tensorfarm.gate.subject.run:run": {"kind": "timeout", "message": "60 seconds", "status": "died"}}
-    verdict = workshop.result("decide", {**case, "deaths": deaths})
+    verdict = workshop.decided(case, prepared, deaths)
     assert (verdict["outcome"], verdict["outcome_kind"]) == ("conformance_failure", "timeout")
 
 
@@ -110,3 +113,52 @@ def test_other_bytes_and_another_candidates_artifact_are_refused(workshop: Works
         load_artifact(artifact, "0" * 64, CANDIDATE)
     with pytest.raises(Refusal, match="belongs to candidate candidate"):
         load_artifact(artifact, sha256_file(artifact), "another")
+
+
+@pytest.mark.parametrize("damage", ["rewritten", "replaced", "deleted"])
+def test_an_expectation_that_changed_since_the_oracle_ran_is_not_believed(
+    workshop: Workshop, tmp_path: Path, damage: str
+) -> None:
+    """What a subject could do to the shared file between the judge's two steps, to pass with wrong values."""
+    mlp = program("mlp")
+    case = workshop.case(mlp, workshop.artifact(mlp), "inference", oracle_cache=str(tmp_path / "oracle"))
+    prepared = workshop.result("prepare", case)
+    (kept,) = (tmp_path / "oracle").iterdir()
+    assert prepared["oracle_sha256"] == sha256_file(kept)
+    workshop.step("run", case, "gate_vandals:patch_torch_and_lie")
+    if damage == "deleted":
+        kept.unlink()
+    elif damage == "replaced":
+        kept.unlink()
+        kept.write_bytes(b"no expectation")
+    else:
+        believed = Expectation.load(kept, prepared["oracle_sha256"])
+        seen = read_tensors(Path(case["folder"]) / OUTPUTS)
+        lies = tuple(
+            replace(value, eager=seen[f"output:{position}"], exact=seen[f"output:{position}"].double())
+            if value.eager.is_floating_point()
+            else value
+            for position, value in enumerate(believed.outputs)
+        )
+        replace(believed, outputs=lies).save(kept)
+    verdict = workshop.decided(case, prepared)
+    assert failing(verdict) == {("forward", "output 0"), ("forward", "output 1")}
+    assert sha256_file(kept) == prepared["oracle_sha256"]
+
+
+def test_kept_expectations_are_read_only(workshop: Workshop, tmp_path: Path) -> None:
+    mlp = program("mlp")
+    workshop.result("prepare", workshop.case(mlp, workshop.artifact(mlp), oracle_cache=str(tmp_path / "oracle")))
+    (kept,) = (tmp_path / "oracle").iterdir()
+    assert [place.stat().st_mode & 0o777 for place in (kept, kept.parent)] == [0o444, 0o555]
+
+
+def test_a_kept_expectation_that_cannot_be_read_is_computed_again(workshop: Workshop, tmp_path: Path) -> None:
+    mlp = program("mlp")
+    case = workshop.case(mlp, workshop.artifact(mlp), oracle_cache=str(tmp_path / "oracle"))
+    prepared = workshop.result("prepare", case)
+    (kept,) = (tmp_path / "oracle").iterdir()
+    kept.chmod(0o644)
+    kept.write_bytes(b"half a file")
+    again = workshop.result("prepare", case)
+    assert (again["cached"], again["oracle_sha256"]) == (False, prepared["oracle_sha256"])

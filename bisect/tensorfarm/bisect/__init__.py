@@ -1,1 +1,1 @@
-"""Names the culprit: search, sites, localisation, reduction, reproducers. Pure: it chooses probes, others run them."""
+"""The room of the bisection: search, sites, localisation, reduction, reproducers; pure. Empty as yet."""

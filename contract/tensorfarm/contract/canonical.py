@@ -2,8 +2,9 @@
 
 Values are numbered by a depth-first walk from the outputs, operands in schema order. So names, the order of independent
 nodes, dead pure code, spelled-out default arguments, strides and placement leave no trace; operand order, constants by
-their bits, dtypes, shapes, weight bytes, sharing and the order of random draws all do. A weight is its content: two
-weights with equal bytes stay two values. The text is what ``programs.lock.d`` keeps, so that a refusal can show a line.
+their bits, dtypes, shapes, weight bytes, sharing, the order of random draws and how inputs and outputs nest all do. A
+weight is its content: two weights with equal bytes stay two values. The text is what ``programs.lock.d`` keeps, so that
+a refusal can show a line.
 """
 
 from __future__ import annotations
@@ -16,13 +17,25 @@ import torch
 from tensorfarm.contract import ops
 from tensorfarm.contract.graph import Argument, Graph, Node, OutputKind, Ref, TargetDevice, TensorSpec, references
 
-FORMAT = "tensorfarm.canonical/1"
+FORMAT = "tensorfarm.canonical/2"
 _PLACEMENT = {"device", "pin_memory"}
 
 
-def canonical_text(graph: Graph) -> str:
-    """One line a value, then effects and outputs. Lines refer to earlier lines as ``%number``."""
-    return "\n".join(_Walk(graph).lines()) + "\n"
+def canonical_text(graph: Graph, takes: str = "", returns: str = "") -> str:
+    """One line a value, then effects and outputs. Lines refer to earlier lines as ``%number``.
+
+    ``takes`` and ``returns`` say how inputs and outputs nest (``structure_text``); a bare graph has neither.
+    """
+    head = [FORMAT, f"takes {takes}"] if takes else [FORMAT]
+    tail = [f"returns {returns}"] if returns else []
+    return "\n".join([*head, *_Walk(graph).lines(), *tail]) + "\n"
+
+
+def live_weights(graph: Graph) -> list[str]:
+    """Names of the weights that the canonical text mentions, in its order, which no renaming changes."""
+    walk = _Walk(graph)
+    walk.lines()
+    return [name for name in walk.numbers if name in graph.weights]
 
 
 class _Walk:
@@ -41,7 +54,7 @@ class _Walk:
             self._visit(name)
         outputs = [self._output(output.kind, output.value, output.target) for output in self.graph.outputs]
         effects = [f"draws {' '.join(f'%{self.numbers[name]}' for name in random)}"] if random else []
-        return [FORMAT, *(f"%{number} = {line}" for number, line in enumerate(self.text)), *effects, *outputs]
+        return [*(f"%{number} = {line}" for number, line in enumerate(self.text)), *effects, *outputs]
 
     def _output(self, kind: OutputKind, value: Argument, target: str) -> str:
         for name in references(value):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +23,9 @@ from tensorfarm.contract.graph import Graph, IllegalGraph
 from tensorfarm.contract.identity import input_spec_id, mint_semantic_hash
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal, one_line
+from tensorfarm.contract.restrictions import refuse_unsupported
 from tensorfarm.contract.stopped_gradients import with_stopped_gradients
+from tensorfarm.contract.structure import serialised, structure_text
 
 
 def capture(source: str) -> Program:
@@ -46,7 +50,7 @@ def load_factory(source: str) -> Callable[[], tuple[torch.nn.Module, Any]]:
         )
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
         # The user's module runs while it is imported, so anything can come out of it.
         if isinstance(error, ModuleNotFoundError):
             fact, place = f"no module named {error.name!r}", "install the package, or add its folder to python_path"
@@ -75,7 +79,7 @@ def built(source: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]
     factory = load_factory(source)
     try:
         made: Any = factory()
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
         raise Refusal(
             f"factory {source!r} raised {one_line(error)}", next_step="call it on its own and mend it"
         ) from error
@@ -95,7 +99,8 @@ def capture_exported(path: Path) -> Program:
         raise Refusal(f"exported program {path} does not exist", next_step="check the path in the sweep file")
     content = path.read_bytes()
     try:
-        program = torch.export.load(io.BytesIO(content))
+        with _without_torch_s_own_warning():
+            program = torch.export.load(io.BytesIO(content))
     except Exception as error:
         # The loader lets zip, JSON, pickle and schema errors of many types through.
         raise Refusal(
@@ -114,6 +119,9 @@ def captured(source: str, program: ExportedProgram, content: bytes | None = None
     if program.example_inputs is None:
         raise Refusal(f"{source} was exported without example inputs", next_step="export it with example inputs")
     examples = pytree.tree_leaves(program.example_inputs)
+    refuse_unsupported(program)
+    in_spec = serialised(program.call_spec.in_spec, source)
+    takes, returns = structure_text(program.call_spec.in_spec), structure_text(program.call_spec.out_spec)
     functional = _functional(source, program)
     # Asked of the original: functionalisation forgets which weights want a gradient.
     wants_gradient = {name: bool(tensor.requires_grad) for name, tensor in program.state_dict.items()}
@@ -122,21 +130,23 @@ def captured(source: str, program: ExportedProgram, content: bytes | None = None
     graph.validate()
     return Program(
         source=source,
-        semantic_hash=mint_semantic_hash(graph),
+        semantic_hash=mint_semantic_hash(graph, takes, returns),
         input_spec_id=input_spec_id(graph),
         graph=graph,
         weights=conversion.weights,
         inputs=_example_tensors(graph, examples),
-        in_spec=_spec_text(program.call_spec.in_spec),
-        out_spec=_spec_text(program.call_spec.out_spec),
+        in_spec=in_spec,
+        takes=takes,
+        returns=returns,
         exported=content,
     )
 
 
 def _exported(source: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
     try:
-        return torch.export.export(module, args, kwargs, strict=False)
-    except Exception as error:
+        with _without_torch_s_own_warning():
+            return torch.export.export(module, args, kwargs, strict=False)
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
         # Whatever the model's own code raises while it is traced comes out here.
         raise IllegalGraph(
             f"{source} cannot be captured: {one_line(error)}",
@@ -146,7 +156,8 @@ def _exported(source: str, module: torch.nn.Module, args: tuple[Any, ...], kwarg
 
 def _functional(source: str, program: ExportedProgram) -> ExportedProgram:
     try:
-        return with_stopped_gradients(program).run_decompositions({})
+        with _without_torch_s_own_warning():
+            return with_stopped_gradients(program).run_decompositions({})
     except Exception as error:
         # It traces the graph again, custom operators of the user's included.
         raise IllegalGraph(
@@ -163,11 +174,9 @@ def _example_tensors(graph: Graph, examples: list[Any]) -> dict[str, torch.Tenso
     }
 
 
-def _spec_text(spec: pytree.TreeSpec | None) -> str:
-    """A pytree spec as text. Containers that cannot be serialised keep their printed form: it is only compared."""
-    if spec is None:
-        return ""
-    try:
-        return pytree.treespec_dumps(spec)
-    except (NotImplementedError, TypeError):
-        return repr(spec)
+@contextmanager
+def _without_torch_s_own_warning() -> Generator[None]:
+    """torch 2.13 warns of a class of its own while it copies a program; no user can act on that."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"`isinstance\(treespec, LeafSpec\)`", category=FutureWarning)
+        yield

@@ -131,7 +131,7 @@ class Conversion:
     def _call(self, node: torch.fx.Node) -> None:
         if isinstance(node.target, HigherOrderOperator):
             raise IllegalGraph(
-                f"node {node.name} ({node.target.name()}) at {_place(node)} is control flow",
+                f"node {node.name} ({node.target.name()}) at {place_of(node)} is control flow",
                 limit="straight-line tensor programs",
                 next_step="remove the branch or loop from the captured part",
             )
@@ -195,7 +195,7 @@ def _spec(node: torch.fx.Node, value: object) -> TensorSpec:
         raise _symbolic(node)
     if not isinstance(value, torch.Tensor):
         raise IllegalGraph(
-            f"node {node.name} at {_place(node)} gives a {type(value).__name__}", limit="tensors of static shape"
+            f"node {node.name} at {place_of(node)} gives a {type(value).__name__}", limit="tensors of static shape"
         )
     sizes: tuple[object, ...] = (*value.shape, *value.stride())
     if any(isinstance(size, torch.SymInt) for size in sizes):
@@ -205,13 +205,14 @@ def _spec(node: torch.fx.Node, value: object) -> TensorSpec:
 
 def _symbolic(node: torch.fx.Node) -> IllegalGraph:
     return IllegalGraph(
-        f"node {node.name} at {_place(node)} has a symbolic size",
+        f"node {node.name} at {place_of(node)} has a symbolic size",
         limit="static shapes",
         next_step="export it without dynamic_shapes",
     )
 
 
-def _place(node: torch.fx.Node) -> str:
+def place_of(node: torch.fx.Node) -> str:
+    """The user's line that made ``node``, for a message."""
     return _source_line(node) or "unknown line"
 
 

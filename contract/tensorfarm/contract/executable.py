@@ -35,19 +35,28 @@ class _Translation:
         self.values: dict[str, Any] = {}
         self.places: dict[str, Any] = {}
         for item in graph.inputs:
-            self.values[item.name] = self.graph.placeholder(item.name) if item.spec else item.literal
+            self.values[item.name] = self._placeholder(item.name) if item.spec else item.literal
         for name in graph.weights:
             self.values[name] = self.graph.get_attr(name)
         self._keep_old_values()
         for node in graph.nodes.values():
             arguments = tuple(self._argument(value) for value in node.args)
             named = {key: self._argument(value) for key, value in node.kwargs}
-            call = self.graph.call_function(ops.resolve(node.op), arguments, named)
-            call.name = node.name
-            self.values[node.name] = call
+            # Named by fx, not afterwards: a name that is taken already must become another one.
+            operator = ops.resolve(node.op)
+            self.values[node.name] = self.graph.create_node("call_function", operator, arguments, named, node.name)
         self._write_back()
         returned = [self._argument(item.value) for item in graph.outputs if item.kind is OutputKind.USER]
         self.graph.output(tuple(returned))
+
+    def _placeholder(self, name: str) -> torch.fx.Node:
+        """An argument under the name that fx gives its value, which is another one for ``input`` or ``sum``.
+
+        Were they two names, the generated code would assign one to the other over an argument of that name.
+        """
+        made = self.graph.placeholder(name)
+        made.target = made.name
+        return made
 
     def _keep_old_values(self) -> None:
         """Compute from a copy of what will be written: autograd may save the old value for its backward."""

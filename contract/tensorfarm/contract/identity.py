@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorfarm.contract.canonical import canonical_text
+from tensorfarm.contract.canonical import canonical_text, live_weights
 from tensorfarm.contract.digest import sha256_json, sha256_text
 from tensorfarm.contract.graph import Graph
 
 
-def mint_semantic_hash(graph: Graph) -> str:
+def mint_semantic_hash(graph: Graph, takes: str = "", returns: str = "") -> str:
     """Hex sha256 of the canonical text. Called by capture; everyone else carries the result."""
-    return sha256_text(canonical_text(graph))
+    return sha256_text(canonical_text(graph, takes, returns))
 
 
 def input_spec_id(graph: Graph) -> str:
-    """Hex sha256 over position, dtype, shape, stride and gradient flag of every input."""
-    return sha256_json(
-        [
-            repr(item.literal)
-            if item.spec is None
-            else [str(item.spec.dtype), list(item.spec.shape), list(item.spec.stride), item.requires_grad]
-            for item in graph.inputs
-        ]
-    )
+    """Hex sha256 over dtype, shape, stride and gradient flag of every input, and the strides of every live weight.
+
+    A weight's layout is no meaning, but eager operators hand it on to their outputs, and artifacts are built for it.
+    """
+    inputs = [
+        repr(item.literal)
+        if item.spec is None
+        else [str(item.spec.dtype), list(item.spec.shape), list(item.spec.stride), item.requires_grad]
+        for item in graph.inputs
+    ]
+    weights = [list(graph.weights[name].spec.stride) for name in live_weights(graph)]
+    return sha256_json({"inputs": inputs, "weights": weights})
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tensorfarm.contract.canonical import draws
-from tensorfarm.contract.graph import Graph, Node, Ref, TensorSpec, Weight, WeightKind, references
+from tensorfarm.contract.canonical import bound_arguments, draws
+from tensorfarm.contract.graph import Argument, Graph, Node, Ref, TensorSpec, Weight, WeightKind, references
 from tensorfarm.contract.numerics import refuse_invalid
 from tensorfarm.contract.yaml_file import read_yaml
 
@@ -109,13 +109,31 @@ def _boundary(captured: Graph, lowered: Graph) -> list[Drift]:
         return found
     for position, (old, new) in enumerate(zip(captured.outputs, lowered.outputs, strict=True)):
         if not isinstance(old.value, Ref) or not isinstance(new.value, Ref):
-            if old.value != new.value or type(old.value) is not type(new.value):
+            if _constant(old.value) != _constant(new.value):
                 found.append(Drift("outputs", f"output {position} was {old.value!r} and is {new.value!r}"))
         elif _meaning(captured, old.value.name) != _meaning(lowered, new.value.name):
             found.append(Drift("boundary_dtypes", f"output {position} ({old.kind.value}) changed dtype or shape"))
         elif not _stands_for(captured, lowered, new.value.name, old.value.name):
             found.append(Drift("outputs", f"output {position} is {new.value.name}, which is not {old.value.name}"))
     return found
+
+
+def _constant(value: Argument) -> str:
+    """An argument's text with references left out. By bits, not by ``==``: a NaN is itself, -0.0 and True are not 0.0
+    and 1."""
+    if isinstance(value, Ref):
+        return "%"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_constant, value))}]"
+    return value.hex() if isinstance(value, float) else repr(value)
+
+
+def _constants(node: Node) -> dict[str, str]:
+    return {key: _constant(value) for key, value in bound_arguments(node)}
+
+
+def _holds_a_number(node: Node) -> bool:
+    return any(type(value) in (float, int, complex) for _, value in bound_arguments(node))
 
 
 def _meaning(graph: Graph, name: str) -> tuple[object, object]:
@@ -175,7 +193,31 @@ class _Topology:
 
     def drifts(self) -> list[Drift]:
         found = [what for node in self.lowered.nodes.values() if (what := self._claim(node))]
-        return [Drift("topology", what) for what in (*found, *self._draws(), *self._outputs())]
+        edited = [what for node in self.lowered.nodes.values() if (what := self._edited(node))]
+        return [
+            *(Drift("topology", what) for what in (*found, *self._draws(), *self._outputs())),
+            *(Drift("constants", what) for what in edited),
+        ]
+
+    def _edited(self, node: Node) -> str:
+        """A constant argument that is not its origin's: a scale, an ``eps``, a momentum, a dimension; empty if none.
+
+        Asked of a node that still calls the operator of its origin: of its only one, of merged duplicates, or of one
+        beside others that hold no number. A fusion may well compute new constants from those of its parts.
+        """
+        known = [self.captured.nodes[origin] for origin in node.origins if origin in self.captured.nodes]
+        origins = [origin for origin in known if origin.op == node.op]
+        if not origins or any(_holds_a_number(origin) for origin in known if origin.op != node.op):
+            return ""
+        wanted, seen = _constants(origins[0]), _constants(node)
+        merged = all(_constants(origin) == wanted for origin in origins[1:]) and not any(
+            other.name in self.ancestors[origin.name] for origin in origins for other in origins
+        )
+        if not merged or wanted == seen:
+            return ""
+        key = next(key for key in {**wanted, **seen} if wanted.get(key) != seen.get(key))
+        old, new = (dict(bound_arguments(given)).get(key, "its default") for given in (origins[0], node))
+        return f"node {node.name} ({node.op}) has {key} {new!r}, where {origins[0].name} has {old!r}"
 
     def _claim(self, node: Node) -> str:
         called = f"node {node.name} ({node.op})"

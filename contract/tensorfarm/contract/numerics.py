@@ -66,7 +66,6 @@ def read_contract(path: Path) -> NumericalContract:
 def parse_contract(value: Any, place: str = "contract") -> NumericalContract:
     """Validate and freeze an already parsed contract; ``place`` names it in errors."""
     refuse_invalid(value, schema(), place)
-    _refuse_nan(value, place)
     enforced = {key: item for key, item in value.items() if key != "contract"}
     sampling, budgets = value["oracle"]["monte_carlo"], value["budgets"]
     return NumericalContract(
@@ -84,7 +83,7 @@ def refuse_invalid(value: Any, against: Mapping[str, Any], place: str) -> None:
     """Raise a Refusal that names the first wrong field of ``value`` and what would be right."""
     errors = sorted(jsonschema.Draft202012Validator(against).iter_errors(value), key=lambda error: list(error.path))
     if not errors:
-        return
+        return _refuse_nan(value, place)
     error = errors[0]
     field = ".".join(map(str, error.absolute_path)) or "the file"
     known = ", ".join(error.schema.get("properties", {})) if error.validator == "additionalProperties" else ""

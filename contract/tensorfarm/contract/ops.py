@@ -16,6 +16,24 @@ from tensorfarm.contract.refusal import Refusal
 
 GETITEM = "getitem"
 
+# Registered by torch itself: what every process that imports torch knows, as compilers and subjects do. Collectives are
+# left out: no judge has a process group.
+SHIPPED_NAMESPACES = frozenset(
+    {
+        "_quantized",
+        "aten",
+        "inductor",
+        "mkl",
+        "mkldnn",
+        "onednn",
+        "prims",
+        "profiler",
+        "quantized",
+        "rngprims",
+        "sparse",
+    }
+)
+
 # They state facts about sizes and metadata; they compute nothing and no output depends on them.
 ASSERTIONS = frozenset(
     {

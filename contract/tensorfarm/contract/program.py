@@ -20,7 +20,7 @@ from tensorfarm.contract.digest import canonical_json
 from tensorfarm.contract.graph import Graph
 from tensorfarm.contract.tensors import read_tensors, tensor_sha256, write_tensors
 
-FORMAT = "tensorfarm.program/1"
+FORMAT = "tensorfarm.program/2"
 EXPORTED = "source.pt2"
 # What a candidate is compiled and judged for: the outputs alone, or the gradients as well.
 MODES = ("inference", "training")
@@ -31,7 +31,8 @@ class Program:
     """``source`` is ``package.module:factory`` or the file name of an export; ``exported`` that file's bytes.
 
     ``weights`` maps a graph weight's name to its tensor, ``inputs`` a tensor input's name to its example.
-    ``in_spec`` and ``out_spec`` are serialised pytree specs of ``(args, kwargs)`` and of what the module returns.
+    ``in_spec`` is torch's serialised pytree spec of ``(args, kwargs)``, to pack inputs by; ``takes`` and ``returns``
+    are ``structure_text`` of inputs and outputs, which are part of the identity.
     """
 
     source: str
@@ -41,13 +42,14 @@ class Program:
     weights: dict[str, torch.Tensor]
     inputs: dict[str, torch.Tensor]
     in_spec: str
-    out_spec: str
+    takes: str
+    returns: str
     exported: bytes | None = None
 
     @property
     def canonical(self) -> str:
         """The text that ``semantic_hash`` is the hash of."""
-        return canonical_text(self.graph)
+        return canonical_text(self.graph, self.takes, self.returns)
 
     def save(self, path: Path) -> str:
         """Write one file and return its sha256."""
@@ -57,7 +59,8 @@ class Program:
             "semantic_hash": self.semantic_hash,
             "input_spec_id": self.input_spec_id,
             "in_spec": self.in_spec,
-            "out_spec": self.out_spec,
+            "takes": self.takes,
+            "returns": self.returns,
         }
         members: dict[str, bytes | Path] = {
             "program.json": canonical_json(header).encode(),
@@ -78,7 +81,9 @@ class Program:
         bundle = Bundle(path, expected_sha256)
         header = json.loads(bundle.read("program.json"))
         if header.get("format") != FORMAT:
-            raise CorruptBundle(f"{path.name} has format {header.get('format')!r}", limit=FORMAT)
+            raise CorruptBundle(
+                f"{path.name} has format {header.get('format')!r}", limit=FORMAT, next_step="capture it again"
+            )
         graph = graph_json.decoded(json.loads(bundle.read("graph.json")))
         weights = read_member(bundle, "weights.tensors")
         for name, weight in graph.weights.items():
@@ -92,7 +97,8 @@ class Program:
             weights=weights,
             inputs=read_member(bundle, "inputs.tensors"),
             in_spec=header["in_spec"],
-            out_spec=header["out_spec"],
+            takes=header["takes"],
+            returns=header["returns"],
             exported=bundle.read(EXPORTED) if EXPORTED in bundle.names() else None,
         )
 

@@ -23,6 +23,9 @@ def with_stopped_gradients(program: ExportedProgram) -> ExportedProgram:
     if not any(_region_called(node) == _SET_GRAD_ENABLED for node in program.graph.nodes):
         return program
     module = copy.deepcopy(program.graph_module)
+    # Copying renames what is called like a Python builtin (``input``); the signature knows values by their names.
+    for original, copied in zip(program.graph.nodes, module.graph.nodes, strict=True):
+        copied.name = original.name
     _stop_in(module, stopped=False)
     return ExportedProgram(
         root=module,

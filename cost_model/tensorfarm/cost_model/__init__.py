@@ -1,1 +1,1 @@
-"""Predicts what an artifact costs: peaks, features, roofline, calibration, intervals, staleness, drift."""
+"""The room of the cost model: peaks, features, roofline, calibration, intervals, staleness, drift. Empty as yet."""

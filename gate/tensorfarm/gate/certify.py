@@ -1,6 +1,7 @@
 """A whole gate run without the farm: judge, subject and judge again, each a fresh process.
 
-A subject's death is a finding. A judge's is broken machinery and is raised.
+A subject's death is a finding. A judge's is broken machinery and is raised. What ``prepare`` returned reaches
+``decide`` through this process, which rewrites the case after the subject has ended.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def certify_artifact(
     if "verdict" in prepared:
         return prepared["verdict"]
     death = _death(folder, python_path, subject_seconds)
-    if death is not None:
-        (folder / CASE).write_text(json.dumps({**request, "deaths": {FUNCTIONS["run"]: death}}))
+    told = {"before": {FUNCTIONS["prepare"]: prepared}, "deaths": {FUNCTIONS["run"]: death} if death else {}}
+    (folder / CASE).write_text(json.dumps({**request, **told}))
     return _judged("decide", folder, python_path)
 
 

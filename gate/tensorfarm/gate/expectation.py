@@ -26,7 +26,8 @@ FORMAT = "tensorfarm.expectation/1"
 class Expected:
     """One tensor. ``eager`` is what the original gave in its own dtype and strides, ``exact`` the oracle's value.
 
-    ``sigma`` is the spread of the perturbed runs, per element; None for integers and booleans.
+    ``sigma`` is the spread of the perturbed runs, per element; None for integers and booleans. That of a complex tensor
+    is for ``view_as_real`` of it.
     """
 
     eager: torch.Tensor
@@ -49,8 +50,8 @@ class Expectation:
     cotangents: Mapping[int, torch.Tensor]
     random: bool = False
 
-    def save(self, path: Path) -> None:
-        """Write atomically; whoever writes the same expectation at the same time writes the same bytes."""
+    def save(self, path: Path) -> str:
+        """Write atomically and return the sha256; whoever writes the same expectation writes the same bytes."""
         tensors: dict[str, torch.Tensor] = {}
         header = {
             "format": FORMAT,
@@ -68,13 +69,14 @@ class Expectation:
         scratch = path.with_name(f"{path.name}.{os.getpid()}.tensors")
         write_tensors(scratch, tensors)
         try:
-            pack(path, {"expectation.json": canonical_json(header).encode(), "values.tensors": scratch})
+            return pack(path, {"expectation.json": canonical_json(header).encode(), "values.tensors": scratch})
         finally:
             scratch.unlink()
 
     @staticmethod
-    def load(path: Path) -> Expectation:
-        bundle = Bundle(path)
+    def load(path: Path, sha256: str) -> Expectation:
+        """Read the bytes with this sha256. Refuses any other."""
+        bundle = Bundle(path, sha256)
         header = json.loads(bundle.read("expectation.json"))
         tensors = read_member(bundle, "values.tensors")
         return Expectation(

@@ -70,5 +70,11 @@ def passed(check_name: str, what: str) -> Finding:
     return Finding(check_name, what, Status.PASS)
 
 
+def drawn(check_name: str, what: str) -> Finding:
+    """Not run: the original's random numbers are others in float64, so there is no value to compare with."""
+    message = f'{what}: the program draws random numbers; call ".eval()" in the factory, or set p=0'
+    return Finding(check_name, what, Status.NOT_RUN, message)
+
+
 def _storable(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,7 +1,9 @@
 """The judge: the two steps of a gate run that happen in its own process, before and after the subject's.
 
 ``prepare`` proves identity and runs the oracle before anything of the candidate is loaded; ``decide`` reads what the
-subject left and says what it is worth. Both are functions of one request and the files it names.
+subject left and says what it is worth. Both are functions of one request and the files it names. Invariant: ``decide``
+believes no file that a subject could have written, but for the answers it was asked for: the oracle's values are those
+whose sha256 ``prepare`` returned.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.observation import Observation, observed
 from tensorfarm.gate.oracle import expectation_of
+from tensorfarm.gate.oracle_file import OracleFile
 from tensorfarm.gate.seal import CODE_GENERATORS, COMPILERS, Seal, install
 from tensorfarm.gate.step import FUNCTIONS
 from tensorfarm.gate.verdict import Verdict, verdict_of
@@ -114,23 +117,26 @@ class Case:
             }
         )
 
-    def expectation(self) -> tuple[Expectation, bool]:
-        """Read it, or compute and keep it; says whether it was there."""
-        place = (Path(self.oracle_cache) if self.oracle_cache else self.folder) / f"{self.oracle_key}.oracle"
-        if place.is_file():
-            return Expectation.load(place), True
-        made = expectation_of(self.program, self.contract, self.mode, self.seed)
-        made.save(place)
-        return made, False
+    @property
+    def oracle(self) -> OracleFile:
+        folder = Path(self.oracle_cache) if self.oracle_cache else self.folder
+        return OracleFile(folder / f"{self.oracle_key}.oracle", shared=bool(self.oracle_cache))
+
+    def expectation(self) -> Expectation:
+        """Run the oracle."""
+        return expectation_of(self.program, self.contract, self.mode, self.seed)
 
 
 def prepare(request: Mapping[str, Any]) -> dict[str, Any]:
-    """First step. ``{"verdict": …}`` where identity is broken: no subject is to run then. Else ``{"oracle": …}``."""
+    """First step. ``{"verdict": …}`` where identity is broken: no subject is to run then.
+
+    Else what ``decide`` is to be told as ``request["before"]``: ``oracle_sha256``, the expectation's bytes.
+    """
     case, seal, findings = _identified(request)
     if any(finding.status is Status.FAIL for finding in findings):
         return {"verdict": _written(case, verdict_of(findings, case.mode), seal)}
     started = time.perf_counter()
-    expectation, cached = case.expectation()
+    expectation, oracle_sha256, cached = case.oracle.kept(case.expectation)
     inputs = {f"input:{name}": value for name, value in case.program.inputs.items()}
     inputs |= {f"cotangent:{position}": value for position, value in expectation.cotangents.items()}
     case.folder.mkdir(parents=True, exist_ok=True)
@@ -145,11 +151,17 @@ def prepare(request: Mapping[str, Any]) -> dict[str, Any]:
             threads=case.threads,
         ),
     )
-    return {"oracle": case.oracle_key, "cached": cached, "seconds": time.perf_counter() - started}
+    return {
+        "oracle": case.oracle_key,
+        "oracle_sha256": oracle_sha256,
+        "cached": cached,
+        "seconds": time.perf_counter() - started,
+    }
 
 
 def decide(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Last step: the verdict. ``request["deaths"]`` tells by step how a subject died."""
+    """Last step: the verdict. ``request["before"]`` tells by step what ``prepare`` returned, ``request["deaths"]`` how
+    a subject died."""
     case, seal, findings = _identified(request)
     if any(finding.status is Status.FAIL for finding in findings):
         return _written(case, verdict_of(findings, case.mode), seal)
@@ -159,7 +171,8 @@ def decide(request: Mapping[str, Any]) -> dict[str, Any]:
     finding, kind = loading.check(case.artifact, report, death, unreadable)
     findings.append(replace(finding, wall_ns=time.perf_counter_ns() - started))
     if seen is not None and not kind:
-        findings += _values(case, seen)
+        sha256 = request["before"][FUNCTIONS["prepare"]]["oracle_sha256"]
+        findings += _values(case, case.oracle.believed(sha256, case.expectation), seen)
     return _written(case, verdict_of(findings, case.mode, kind), seal)
 
 
@@ -182,13 +195,12 @@ def _left_behind(case: Case) -> tuple[SubjectReport | None, Observation | None, 
         return None, None, f"{type(error).__name__}: {error}"
 
 
-def _values(case: Case, seen: Observation) -> list[Finding]:
+def _values(case: Case, expectation: Expectation, seen: Observation) -> list[Finding]:
     """Everything that compares what came out with what should have, cheapest first."""
-    expectation, _ = case.expectation()
     findings = _timed(lambda: metadata.check(expectation, seen))
-    findings += _timed(lambda: mutation.check(case.program, case.contract, expectation, seen))
-    whole = _timed(lambda: integers.check(case.contract, expectation, seen))
-    findings += whole + _timed(lambda: forward.check(case.contract, expectation, seen, whole))
+    others = _timed(lambda: mutation.check(case.program, case.contract, expectation, seen))
+    others += _timed(lambda: integers.check(case.contract, expectation, seen))
+    findings += others + _timed(lambda: forward.check(case.contract, expectation, seen, others))
     if case.mode == "training":
         findings += _timed(lambda: gradient.check(case.program, case.contract, expectation, seen))
     return findings

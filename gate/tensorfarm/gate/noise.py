@@ -2,7 +2,8 @@
 
 Every rounding result is multiplied by ``1 + u * N(0, 1)``; operands of reductions and contractions by
 ``1 + u * sqrt(ceil(log2 n)) * N(0, 1)``, n being the number of terms: the height of a blocked sum. Data movement is
-exact. Backward operators pass through the same mode. Invariant: a factor is never zero or negative.
+exact. Backward operators pass through the same mode. A complex factor is ``1 + u * (N + iN)``: a part of a product errs
+by the size of the whole. Invariant: a factor is never zero, a real one never negative.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import torch
 
-from tensorfarm.gate.rounding import CONTRACTIONS, Rounding, rounding_of
+from tensorfarm.gate.rounding import CONTRACTIONS, RESAMPLING, Rounding, rounding_of
 from tensorfarm.gate.widen import Widened
 
 # Draws are slices of one pool at random places: fresh normal numbers for each operator would cost more than it does.
@@ -43,7 +44,10 @@ class Noise:
         elif isinstance(value, torch.Tensor) and value.dtype in (torch.float64, torch.complex128) and value.numel():
             factors = self._factors_of(height)
             if value.numel() <= POOL_SIZE:
-                value.mul_(self._slice(factors, value.numel()).view(value.shape))
+                drawn = self._slice(factors, value.numel()).view(value.shape)
+                if value.is_complex():
+                    drawn = torch.complex(drawn, self._slice(factors, value.numel()).view(value.shape) - 1)
+                value.mul_(drawn)
             else:
                 for part in value.unbind(0) if value.dim() > 1 else value.split(POOL_SIZE):
                     self.perturb(part, height)
@@ -81,21 +85,26 @@ class Perturbed(Widened):
         return [self._noisy(value, height) for value in args]
 
     def _noisy(self, value: Any, height: int) -> Any:
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
             return value
-        copied = value.to(torch.float64, copy=True)
+        copied = value.to(torch.complex128 if value.is_complex() else torch.float64, copy=True)
         self.noise.perturb(copied, height)
         return copied
 
 
 def _height(func: Any, args: Any) -> int:
-    """ceil(log2 n) of the number of terms in one result, at least 1."""
+    """ceil(log2 n) of the number of terms in one result, at least 1.
+
+    Resampling rounds the places that it reads at, twice or so by ``u`` times a side's length: a third is the spread.
+    """
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
     name = func.overloadpacket.__name__
     if name in CONTRACTIONS:
         terms = tensors[-1].shape[-2] if tensors[-1].dim() > 1 else tensors[-1].shape[-1]
     elif name == "convolution":
         terms = tensors[1].numel() // max(tensors[1].shape[0], 1)
+    elif name.lstrip("_").startswith(RESAMPLING):
+        return max(9, max(side for value in tensors for side in value.shape[2:]) ** 2 // 8)
     else:
         terms = max(value.numel() for value in tensors)
     return max(1, math.ceil(math.log2(max(terms, 2))))

@@ -45,10 +45,10 @@ def expectation_of(program: Program, contract: NumericalContract, mode: str, see
 def computing_dtype(graph: Graph) -> torch.dtype:
     """The floating dtype with the largest roundoff that a node of the graph produces; float32 where none does."""
     found = {
-        spec.dtype
+        spec.dtype.to_real()
         for node in graph.nodes.values()
         for spec in node.results
-        if spec is not None and spec.dtype.is_floating_point
+        if spec is not None and (spec.dtype.is_floating_point or spec.dtype.is_complex)
     }
     return max(found, key=lambda dtype: torch.finfo(dtype).eps, default=_DEFAULT_DTYPE)
 
@@ -60,12 +60,14 @@ def _eager(reference: Reference, training: bool, seed: int) -> tuple[Run, dict[i
     forward = reference.call(reference.fresh_inputs(wide=False), {})
     generator = torch.Generator().manual_seed(seed)
     cotangents = {
-        position: torch.randn(forward.outputs[position].shape, generator=generator, dtype=torch.float64).to(
-            forward.outputs[position].dtype
-        )
-        for position in differentiable(forward.outputs)
+        position: _normal(forward.outputs[position], generator) for position in differentiable(forward.outputs)
     }
     return reference.call(reference.fresh_inputs(wide=False), cotangents), cotangents
+
+
+def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    dtype = torch.complex128 if like.is_complex() else torch.float64
+    return torch.randn(like.shape, generator=generator, dtype=dtype).to(like.dtype)
 
 
 def _wide_run(reference: Reference, mode: Widened, cotangents: Mapping[int, torch.Tensor] | None) -> Run:
@@ -85,18 +87,27 @@ def _named(run: Run) -> dict[tuple[str, Any], torch.Tensor]:
     return {key: value.detach() for key, value in found.items()}
 
 
+def _real(run: Run) -> dict[tuple[str, Any], torch.Tensor]:
+    """The floating tensors of a run, complex ones as pairs of real numbers."""
+    parts = {
+        key: torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
+        for key, value in _named(run).items()
+    }
+    return {key: value for key, value in parts.items() if value.is_floating_point()}
+
+
 class _Spread:
     """Root mean square distance of the perturbed runs from the exact one, element by element."""
 
     def __init__(self, exact: Run) -> None:
-        self.exact = {key: value for key, value in _named(exact).items() if value.is_floating_point()}
+        self.exact = _real(exact)
         self.squares = {key: torch.zeros_like(value) for key, value in self.exact.items()}
         self.count = 0
 
     def add(self, run: Run) -> None:
         """A sample that is special where the exact value is finite makes that element's spread infinite."""
         self.count += 1
-        for key, value in _named(run).items():
+        for key, value in _real(run).items():
             if key in self.exact:
                 distance = value - self.exact[key]
                 self.squares[key].addcmul_(distance, distance)

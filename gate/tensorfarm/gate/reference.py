@@ -19,6 +19,7 @@ from tensorfarm.contract.graph import WeightKind
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.tensors import tensor_sha256
+from tensorfarm.gate.widen import widened
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,12 @@ class Reference:
         }
 
     def widen(self) -> None:
-        """Parameters and buffers become float64, in place and for good."""
+        """Parameters and buffers become float64, complex ones complex128, in place and for good."""
         self.module.double()
         self._places = _places(self.module)
+        for value in self._places.values():
+            if value.is_complex():
+                value.data = widened(value.detach())
 
     def call(self, inputs: Mapping[str, torch.Tensor], cotangents: Mapping[int, torch.Tensor] | None) -> Run:
         """Run forward, and backward where there are cotangents (by output position). Inputs are written to in place."""
@@ -61,6 +65,7 @@ class Reference:
             for weight in self.program.graph.weights.values()
             if weight.kind is WeightKind.BUFFER
         }
+        outputs = self._apart(outputs)
         with torch.no_grad():
             for name, value in self._state.items():
                 self._places[name].copy_(value)
@@ -72,7 +77,7 @@ class Reference:
         for item in self.program.graph.inputs:
             if item.spec is not None:
                 value = self.program.inputs[item.name].detach().clone(memory_format=torch.preserve_format)
-                value = value.double() if wide and value.is_floating_point() else value
+                value = widened(value) if wide else value
                 made[item.name] = value.requires_grad_(item.requires_grad)
         return made
 
@@ -90,6 +95,14 @@ class Reference:
             if weight.requires_grad
         }
         return trained | {item.name: inputs[item.name] for item in self.program.graph.inputs if item.requires_grad}
+
+    def _apart(self, outputs: list[Any]) -> list[Any]:
+        """Outputs that are part of the module's state as copies of their own, before that is put back or widened."""
+        state = {value.untyped_storage().data_ptr() for value in self._places.values()}
+        return [
+            _copied(value) if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() in state else value
+            for value in outputs
+        ]
 
     def _gradients(
         self, outputs: list[Any], inputs: Mapping[str, torch.Tensor], cotangents: Mapping[int, torch.Tensor]
@@ -116,6 +129,15 @@ class Reference:
                     limit=f"{weight.spec.dtype} of shape {list(weight.spec.shape)}",
                     next_step="capture the program again from the factory as it is now",
                 )
+
+
+def _copied(value: torch.Tensor) -> torch.Tensor:
+    """Equal in bytes, strides and ``requires_grad``. A mode that widens gives wide ones."""
+    copied = value.detach().clone()
+    if copied.dtype is value.dtype:
+        storage = value.untyped_storage().clone()
+        copied.set_(storage, value.storage_offset(), value.shape, value.stride())  # type: ignore[arg-type]
+    return copied.requires_grad_(value.requires_grad)
 
 
 def differentiable(outputs: list[Any]) -> list[int]:

@@ -26,12 +26,20 @@ _SUMS = """
 _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _embedding_bag _fft_c2c _fft_c2r _fft_r2c _log_softmax
 _log_softmax_backward_data _native_batch_norm_legit _scaled_dot_product_efficient_attention
 _scaled_dot_product_efficient_attention_backward _scaled_dot_product_flash_attention_for_cpu
-_scaled_dot_product_flash_attention_for_cpu_backward _softmax _softmax_backward_data adaptive_avg_pool2d avg_pool1d
-avg_pool2d avg_pool2d_backward convolution convolution_backward cumprod cumsum embedding_dense_backward index_add
-index_put linalg_vector_norm logcumsumexp logsumexp mean nansum native_batch_norm native_batch_norm_backward
-native_group_norm native_group_norm_backward native_layer_norm native_layer_norm_backward nll_loss2d_forward
-nll_loss_backward nll_loss_forward norm prod scatter_add scatter_reduce std sum var var_mean
+_scaled_dot_product_flash_attention_for_cpu_backward _softmax _softmax_backward_data _trilinear _upsample_bicubic2d_aa
+_upsample_bicubic2d_aa_backward _upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward adaptive_avg_pool2d
+avg_pool1d avg_pool2d avg_pool2d_backward cholesky cholesky_inverse cholesky_solve convolution convolution_backward
+cumprod cumsum embedding_dense_backward grid_sampler_2d grid_sampler_2d_backward index_add index_put logcumsumexp
+logsumexp mean nansum native_batch_norm native_batch_norm_backward native_group_norm native_group_norm_backward
+native_layer_norm native_layer_norm_backward nll_loss2d_forward nll_loss_backward nll_loss_forward norm prod
+scatter_add scatter_reduce std sum triangular_solve upsample_bicubic2d upsample_bicubic2d_backward upsample_bilinear2d
+upsample_bilinear2d_backward upsample_linear1d upsample_linear1d_backward upsample_trilinear3d
+upsample_trilinear3d_backward var var_mean
 """
+# Solvers and factorisations: backward stable, so that they err as if their operands did.
+_LINEAR_ALGEBRA = "linalg_"
+# Weighted sums whose weights come from rounded coordinates.
+RESAMPLING = ("upsample_", "grid_sampler_")
 EXACT = frozenset(_MOVEMENT.split())
 REDUCTIONS = frozenset(_SUMS.split())
 CONTRACTIONS = frozenset({"addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "dot", "mm", "mv", "vdot"})
@@ -57,4 +65,5 @@ def rounding_of(func: Any) -> Rounding:
         return Rounding.WRITES
     if any(result.alias_info is not None for result in schema.returns):
         return Rounding.EXACT
-    return Rounding.REDUCES if name in CONTRACTIONS or name in REDUCTIONS else Rounding.ROUNDS
+    reduces = name in CONTRACTIONS or name in REDUCTIONS or name.lstrip("_").startswith(_LINEAR_ALGEBRA)
+    return Rounding.REDUCES if reduces else Rounding.ROUNDS

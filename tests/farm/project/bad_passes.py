@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from tensorfarm.compiler.rewrite_pass import take_over
 from tensorfarm.compiler.site import Site
 from tensorfarm.contract.graph import Graph, Node, Ref
 from tensorfarm.contract.manifest import Numerics
@@ -74,14 +75,16 @@ class Raises(_Once):
 
 
 @dataclass(frozen=True)
-class WrongConstant(_Once):
-    """A plausible lie: same operator, same origins, another number."""
+class WrongValue(_Once):
+    """A plausible lie: the product goes, and what it scaled claims to stand for it."""
 
-    name: ClassVar[str] = "wrong-constant"
+    name: ClassVar[str] = "wrong-value"
 
     def rewrite(self, graph: Graph, site: Site) -> None:
-        node = graph.nodes[site.nodes[0]]
-        graph.nodes[node.name] = replace(node, args=(node.args[0], 0.51))
+        product = graph.nodes[site.nodes[0]]
+        x = product.args[0]
+        assert isinstance(x, Ref)
+        take_over(graph, product.name, x.name)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ judged by another gate.
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,20 +38,22 @@ class ArtifactCache:
     gate_version: str
 
     def admit(self, artifact_sha256: str) -> Path:
-        """Move gated bytes into the cache; harmless where they are there already. Refuses bytes that changed since."""
+        """Let gated bytes into the cache; harmless where they are there already. Refuses bytes that changed since.
+
+        They stay among the built ones under a second name: another driver may be judging the same bytes there.
+        """
         built = self.layout.built / f"{artifact_sha256}.artifact"
         admitted = self.layout.artifacts / built.name
-        if not admitted.is_file():
-            if not built.is_file() or sha256_file(built) != artifact_sha256:
-                raise CorruptBundle(
-                    f"artifact {artifact_sha256[:12]} changed or vanished after it was gated",
-                    next_step='run "farm sweep" again: it will be compiled and gated anew',
-                )
-            admitted.parent.mkdir(parents=True, exist_ok=True)
-            built.rename(admitted)
-            sync(admitted.parent)
-        else:
-            built.unlink(missing_ok=True)
+        if admitted.is_file():
+            return admitted
+        if not built.is_file() or sha256_file(built) != artifact_sha256:
+            raise CorruptBundle(
+                f"artifact {artifact_sha256[:12]} changed or vanished after it was gated",
+                next_step='run "farm sweep" again: it will be compiled and gated anew',
+            )
+        with contextlib.suppress(FileExistsError):
+            os.link(built, admitted)
+        sync(admitted.parent)
         return admitted
 
     def answers(self, candidate_ids: Sequence[str]) -> Mapping[str, Admitted]:

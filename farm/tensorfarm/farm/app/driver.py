@@ -52,25 +52,24 @@ class Driver:
     """Drives one sweep to its end. ``stopped`` is asked between polls; ``watch`` sees every recorded event."""
 
     state: SweepState
-    runner: JobRunner
     recorder: Recorder
     desk: Desk
-    limits: Limits = field(default_factory=Limits)
     stopped: Callable[[], bool] = lambda: False
     watch: Watcher = lambda event: None
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         self._in_flight: dict[str, c.JobCommand] = {}
         self._last_about: dict[str, str] = {}
 
-    def run(self) -> bool:
-        """Returns True when every cell has ended, False when it was stopped before."""
+    def run(self, runner: JobRunner) -> bool:
+        """Let ``runner`` do the jobs. Returns True when every cell has ended, False when it was stopped before."""
         while not self.stopped():
             self._perform_local()
             if self.state.complete:
                 return True
-            self._start_jobs()
-            self._collect(self.runner.poll(POLL_SECONDS))
+            self._start_jobs(runner)
+            self._collect(runner.poll(POLL_SECONDS))
         return False
 
     def record(self, events: Iterable[e.Event]) -> None:
@@ -110,13 +109,13 @@ class Driver:
         while commands := [*exhausted(self.state, self.limits), *local_commands(self.state)]:
             self.record(self.desk.perform(commands))
 
-    def _start_jobs(self) -> None:
-        room = {pool: self.runner.capacity(pool) for pool in POOLS}
+    def _start_jobs(self, runner: JobRunner) -> None:
+        room = {pool: runner.capacity(pool) for pool in POOLS}
         running = {(stage_of(command), subject_of(command)) for command in self._in_flight.values()}
         for command in job_commands(self.state, running, room, self.limits):
             job = self.desk.job(command)
             self._in_flight[job.job_id] = command
-            self.runner.submit(job)
+            runner.submit(job)
 
     def _collect(self, results: Sequence[JobResult]) -> None:
         self.record([self.desk.event_of(self._in_flight.pop(result.job_id), result) for result in results])

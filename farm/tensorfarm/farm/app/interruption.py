@@ -29,14 +29,8 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         for number in _SIGNALS:
-            self._before[number] = signal.getsignal(number)
-        self.insist()
+            self._before[number] = signal.signal(number, self._receive)
         return self
-
-    def insist(self) -> None:
-        """Install the handlers again: starting Ray puts its own, which aborts, in place of SIGTERM's."""
-        for number in _SIGNALS:
-            signal.signal(number, self._receive)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -48,6 +42,12 @@ class Interruption:
         if self.reason:
             os._exit(INTERRUPTED_EXIT_CODE)
         self.reason = signal.Signals(number).name
-        watchdog = threading.Timer(GRACE_SECONDS, os._exit, (INTERRUPTED_EXIT_CODE,))
+        watchdog = threading.Timer(GRACE_SECONDS, _leave)
         watchdog.daemon = True
         watchdog.start()
+
+
+def _leave() -> None:
+    """Something hangs, Ray's start most likely. What was recorded is safe."""
+    os.write(2, b'farm: stopped; go on with "farm sweep --resume"\n')
+    os._exit(INTERRUPTED_EXIT_CODE)

@@ -116,8 +116,8 @@ class JobBook:
 
 
 def event_of(sweep_id: str, command: c.JobCommand, result: JobResult) -> e.Event:
-    """The event that a job's result is. A full disk is the node's fault, like its death."""
-    lost = result.lost or next((item.message for item in result.outcomes if _disk_full(item)), "")
+    """The event that a job's result is. A full disk or a damaged store is the node's fault, like its death."""
+    lost = result.lost or next((item.message for item in result.outcomes if _is_the_nodes_fault(item, command)), "")
     if lost:
         return e.JobLost(sweep_id, subject_of(command), stage_of(command), lost, result.node_id)
     match command:
@@ -131,8 +131,11 @@ def event_of(sweep_id: str, command: c.JobCommand, result: JobResult) -> e.Event
             return _bench_event(sweep_id, command, result)
 
 
-def _disk_full(outcome: StepOutcome) -> bool:
-    return outcome.status == "raised" and f"[Errno {errno.ENOSPC}]" in outcome.message
+def _is_the_nodes_fault(outcome: StepOutcome, command: c.JobCommand) -> bool:
+    """No room on the disk, or a program file that is gone or altered. A judge says of an artifact's bytes itself."""
+    if f"[Errno {errno.ENOSPC}]" in outcome.message:
+        return outcome.status == "raised"
+    return isinstance(command, c.RunCompile) and "CorruptBundle" in outcome.refusal.get("classes", ())
 
 
 def _capture_event(sweep_id: str, command: c.RunCapture, result: JobResult) -> e.Event:

@@ -29,6 +29,7 @@ from tensorfarm.farm.engine.toolchain import Toolchain, this_toolchain
 from tensorfarm.farm.pipeline.state import SweepState
 from tensorfarm.farm.store.journal import Journal, claim_writer
 from tensorfarm.farm.store.layout import StoreLayout
+from tensorfarm.farm.store.leases import claimed_sweep
 from tensorfarm.farm.store.reader import Reader
 from tensorfarm.farm.store.sealer import seal
 from tensorfarm.gate.judge import gate_version
@@ -78,64 +79,65 @@ def run_sweep(request: SweepRequest, watch: Watch) -> SweepResult:
     layout.create()
     with closing(Journal(layout, claim_writer(layout))) as journal, Interruption() as interruption:
         toolchain = this_toolchain()
-        opened = _resumed(request, config, layout, toolchain) if request.resume else _new(config)
-        _refuse_unknown_names(opened.config)
-        state = SweepState(opened.config.plan, opened.sweep_id)
-        for record in opened.history:
-            state.apply(e.decoded(record))
-        with Engine.start(engine_config(request.address)) as engine:
-            interruption.insist()
-            desk = _desk(layout, toolchain, opened)
-            driver = Driver(state, engine, journal, desk, stopped=interruption.requested, watch=watch.saw)
+        sweep_id = _unfinished(request, config, layout) if request.resume else _new_id(config)
+        with claimed_sweep(layout, sweep_id):
+            opened = _reopened(layout, sweep_id, toolchain) if config is None or request.resume else _Opened(config)
+            driver = _driver(layout, toolchain, sweep_id, opened, journal)
+            driver.stopped, driver.watch = interruption.requested, watch.saw
             if not opened.history:
-                driver.record([_started(opened, toolchain)])
-            watch.began(state)
-            try:
-                complete = driver.run()
-            except Refusal as refusal:
-                driver.record([e.SweepInterrupted(state.sweep_id, state.sweep_id, str(refusal))])
-                raise
-            if not complete:
-                driver.record([e.SweepInterrupted(state.sweep_id, state.sweep_id, interruption.reason)])
-                return SweepResult(state.sweep_id, INTERRUPTED_EXIT_CODE, False)
-            exit_code = sweep_exit_code(state.ended.values())
-            seconds = time.monotonic() - started
-            driver.record([e.SweepFinished(state.sweep_id, state.sweep_id, exit_code, seconds)])
+                driver.record([_started(sweep_id, opened.config, toolchain)])
+            watch.began(driver.state)
+            if not _driven(driver, request.address, interruption):
+                return SweepResult(sweep_id, INTERRUPTED_EXIT_CODE, False)
+            exit_code = sweep_exit_code(driver.state.ended.values())
+            driver.record([e.SweepFinished(sweep_id, sweep_id, exit_code, time.monotonic() - started)])
         seal(layout)
-        return SweepResult(state.sweep_id, exit_code, True)
+        return SweepResult(sweep_id, exit_code, True)
+
+
+def _driven(driver: Driver, address: str | None, interruption: Interruption) -> bool:
+    """Drive over an engine. What stops it on the way is recorded first: closing an engine takes a second."""
+    sweep_id = driver.state.sweep_id
+    try:
+        with Engine.start(engine_config(address)) as engine:
+            complete = driver.run(engine)
+            if not complete:
+                driver.record([e.SweepInterrupted(sweep_id, sweep_id, interruption.reason)])
+            return complete
+    except Refusal as refusal:
+        driver.record([e.SweepInterrupted(sweep_id, sweep_id, str(refusal))])
+        raise
 
 
 @dataclass(frozen=True)
 class _Opened:
-    sweep_id: str
     config: SweepConfig
     history: tuple[e.Recorded, ...] = ()
 
 
-def _new(config: SweepConfig | None) -> _Opened:
+def _new_id(config: SweepConfig | None) -> str:
     if config is None:
         raise Refusal("no sweep file was given", next_step='run "farm sweep CONFIG", or "farm sweep --resume"')
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")[:-3]
-    return _Opened(f"{config.name}-{stamp}", config)
+    return f"{config.name}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%f')[:-3]}"
 
 
-def _resumed(request: SweepRequest, config: SweepConfig | None, layout: StoreLayout, toolchain: Toolchain) -> _Opened:
+def _unfinished(request: SweepRequest, config: SweepConfig | None, layout: StoreLayout) -> str:
+    """The newest sweep that fits the request and has not finished."""
     with Reader(layout) as reader:
         unfinished = [row for row in reader.named("sweeps").to_pylist() if row["exit_code"] is None]
-        wanted = [
-            row
-            for row in unfinished
-            if (not request.sweep_id or row["sweep_id"] == request.sweep_id)
-            and (config is None or row["config_sha256"] == sha256_text(config.to_json()))
-        ]
-        if not wanted:
-            known = ", ".join(row["sweep_id"] for row in unfinished) or "none"
-            raise Refusal(
-                "there is no unfinished sweep to resume",
-                limit=f"unfinished here: {known}",
-                next_step="run farm sweep without --resume to start one",
-            )
-        sweep_id = wanted[0]["sweep_id"]
+    for row in unfinished:
+        wanted = not request.sweep_id or row["sweep_id"] == request.sweep_id
+        if wanted and (config is None or row["config_sha256"] == sha256_text(config.to_json())):
+            return row["sweep_id"]
+    raise Refusal(
+        "there is no unfinished sweep to resume",
+        limit=f"unfinished here: {', '.join(row['sweep_id'] for row in unfinished) or 'none'}",
+        next_step="run farm sweep without --resume to start one",
+    )
+
+
+def _reopened(layout: StoreLayout, sweep_id: str, toolchain: Toolchain) -> _Opened:
+    with Reader(layout) as reader:
         history = tuple(reader.events(sweep_id))
     first = e.decoded(history[0])
     if not isinstance(first, e.SweepStarted):
@@ -145,7 +147,9 @@ def _resumed(request: SweepRequest, config: SweepConfig | None, layout: StoreLay
             f"sweep {sweep_id} was started with toolchain {first.toolchain_id[:12]}, this one is {toolchain.id[:12]}",
             next_step="start a new sweep: results of two toolchains are not one sweep",
         )
-    return _Opened(sweep_id, SweepConfig.from_json(first.config), history)
+    config = SweepConfig.from_json(first.config)
+    _refuse_unknown_names(config)
+    return _Opened(config, history)
 
 
 def _refuse_unknown_names(config: SweepConfig) -> None:
@@ -157,26 +161,30 @@ def _refuse_unknown_names(config: SweepConfig) -> None:
         resolved(pipeline)
 
 
-def _started(opened: _Opened, toolchain: Toolchain) -> e.SweepStarted:
-    text = opened.config.to_json()
-    facts = ", ".join(f"{name} {value}" for name, value in toolchain.facts.items())
+def _started(sweep_id: str, config: SweepConfig, toolchain: Toolchain) -> e.SweepStarted:
+    text = config.to_json()
     return e.SweepStarted(
-        opened.sweep_id,
-        opened.sweep_id,
-        opened.config.name,
-        text,
-        sha256_text(text),
-        toolchain.target,
-        toolchain.id,
-        facts,
+        sweep_id,
+        sweep_id,
+        name=config.name,
+        config=text,
+        config_sha256=sha256_text(text),
+        target=toolchain.target,
+        toolchain_id=toolchain.id,
+        toolchain=", ".join(f"{name} {value}" for name, value in toolchain.facts.items()),
     )
 
 
-def _desk(layout: StoreLayout, toolchain: Toolchain, opened: _Opened) -> SweepDesk:
-    return SweepDesk(
-        opened.sweep_id,
+def _driver(layout: StoreLayout, toolchain: Toolchain, sweep_id: str, opened: _Opened, journal: Journal) -> Driver:
+    """A driver that stands where the history ends."""
+    state = SweepState(opened.config.plan, sweep_id)
+    for record in opened.history:
+        state.apply(e.decoded(record))
+    desk = SweepDesk(
+        sweep_id,
         JobBook(opened.config, layout, toolchain),
         parse_contract(opened.config.contract),
         ArtifactCache(layout, gate_version()),
         Approvals(Path(opened.config.lock)) if opened.config.lock else None,
     )
+    return Driver(state, journal, desk)

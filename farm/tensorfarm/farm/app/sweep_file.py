@@ -112,8 +112,9 @@ def read_sweep_file(path: Path, lock: Path | None = None) -> SweepConfig:
         python_path=tuple(str((folder / item).resolve()) for item in value.get("python_path", ())),
         programs=_programs(value, folder),
         limits=StageLimits(**value.get("limits", {})),
-        pairs=value.get("measure", {}).get("pairs", 12),
-        seed=value.get("seed", 0),
+        # JSON schema calls 3.0 an integer too.
+        pairs=int(value.get("measure", {}).get("pairs", 12)),
+        seed=int(value.get("seed", 0)),
         lock=_lock(lock or (folder / value["lock"] if "lock" in value else None), folder),
     )
 

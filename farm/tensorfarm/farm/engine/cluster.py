@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -44,7 +46,7 @@ def start_local(pools: Sequence[PoolSpec], cores: int | None) -> None:
     for pool in pools:
         resources[pool.resource] = resources.get(pool.resource, 0.0) + pool.actors
     _keep_standard_output()
-    with _only_this_machine():
+    with _only_this_machine(), _signal_handlers_kept():
         ray.init(
             address="local",
             num_cpus=cores,
@@ -65,6 +67,18 @@ def _keep_standard_output() -> None:
         _log.info("%s: %s", data["pid"], " ".join(data["lines"]))
 
     ray_worker.print_to_stdstream = log
+
+
+@contextmanager
+def _signal_handlers_kept() -> Generator[None]:
+    """Ray puts handlers of its own, the one for SIGTERM aborts the process; the caller's come back at once."""
+    ours = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in ours.items():
+                signal.signal(number, handler)
 
 
 @contextmanager
@@ -100,7 +114,8 @@ def join(address: str) -> None:
         ) from None
     _keep_standard_output()
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        with _signal_handlers_kept():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         text = str(problem).strip().splitlines() or [type(problem).__name__]
         raise Refusal(

@@ -1,7 +1,9 @@
 """A job: steps that run in order on one supervisor, each in a child of its own, and what became of them.
 
 Pure. A step that does not complete ends its job, unless it is tolerated: then the steps after it are told of the death,
-so that a judge can turn its subject's death into a finding. ``lost`` is infrastructure; an outcome is about the step.
+so that a judge can turn its subject's death into a finding. They are told too what the steps before them returned: what
+went through this process, and no file that a step in between could write. ``lost`` is infrastructure; an outcome is
+about the step.
 """
 
 from __future__ import annotations
@@ -79,14 +81,20 @@ class JobResult:
 
 
 def run_steps(job: Job, run: Callable[[Step], StepOutcome]) -> tuple[StepOutcome, ...]:
-    """Run the steps of ``job`` in order, handing each tolerated failure to the steps after it as ``deaths``."""
+    """Run the steps of ``job`` in order.
+
+    A request says by function what the completed steps before returned (``before``) and how tolerated ones failed
+    (``deaths``); either key is left out where there is nothing to say.
+    """
     outcomes: list[StepOutcome] = []
+    before: dict[str, Any] = {}
     deaths: dict[str, Any] = {}
     for step in job.steps:
-        request = {**step.request, "threads": step.threads, **({"deaths": dict(deaths)} if deaths else {})}
-        outcome = run(replace(step, request=request))
+        told = {key: dict(value) for key, value in (("before", before), ("deaths", deaths)) if value}
+        outcome = run(replace(step, request={**step.request, "threads": step.threads, **told}))
         outcomes.append(outcome)
         if outcome.completed:
+            before[step.function] = outcome.value
             continue
         if not step.tolerated:
             break

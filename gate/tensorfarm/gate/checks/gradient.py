@@ -15,7 +15,7 @@ from tensorfarm.contract.outcome import Status
 from tensorfarm.contract.program import Program
 from tensorfarm.gate.agreement import agreement, root_mean_square
 from tensorfarm.gate.expectation import Expectation
-from tensorfarm.gate.finding import Finding, failed, passed
+from tensorfarm.gate.finding import Finding, drawn, failed, passed
 from tensorfarm.gate.observation import Observation
 
 NAME = "gradient"
@@ -24,7 +24,7 @@ NAME = "gradient"
 def check(program: Program, contract: NumericalContract, expectation: Expectation, seen: Observation) -> list[Finding]:
     """One finding for each gradient. Not run where the program has nothing to differentiate."""
     if expectation.random:
-        return [Finding(NAME, "gradients", Status.NOT_RUN, "gradients: the program draws random numbers")]
+        return [drawn(NAME, "gradients")]
     if not any(expectation.gradients.values()):
         message = "gradients: no output has a gradient by a weight or an input"
         return [Finding(NAME, "gradients", Status.NOT_RUN, f'{message}; sweep it with "mode: inference"')]

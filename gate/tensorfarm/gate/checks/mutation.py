@@ -1,17 +1,20 @@
 """F17, mutation: what the reference leaves alone keeps every byte; what it writes to holds what it writes.
 
-Whole storages are compared, gaps of strided views included.
+Whole storages are compared, gaps of strided views included. What a program that draws random numbers writes may hang on
+them, and is not compared.
 """
 
 from __future__ import annotations
+
+import torch
 
 from tensorfarm.contract.graph import WeightKind
 from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.tensors import storage_sha256, tensor_sha256
 from tensorfarm.gate.agreement import agreement
-from tensorfarm.gate.expectation import Expectation
-from tensorfarm.gate.finding import Finding, failed, passed
+from tensorfarm.gate.expectation import Expectation, Expected
+from tensorfarm.gate.finding import Finding, drawn, failed, passed
 from tensorfarm.gate.observation import Observation
 
 NAME = "mutation"
@@ -19,13 +22,18 @@ NAME = "mutation"
 
 def check(program: Program, contract: NumericalContract, expectation: Expectation, seen: Observation) -> list[Finding]:
     """One finding for each tensor input and each buffer."""
+
+    def written(what: str, after: torch.Tensor | None, expected: Expected) -> Finding:
+        if expectation.random:
+            return drawn(NAME, what)
+        return agreement(NAME, what, after, expected, contract.outputs, contract.digits_undecidable_below)
+
     found: list[Finding] = []
-    digits = contract.digits_undecidable_below
     for name, before in program.inputs.items():
         what = f"input {name}"
         after, expected = seen.inputs.get(name), expectation.inputs.get(name)
         if expected is not None:
-            found.append(agreement(NAME, what, after, expected, contract.outputs, digits))
+            found.append(written(what, after, expected))
         elif after is None:
             found.append(failed(NAME, what, "the subject did not say what became of it"))
         elif storage_sha256(after) != storage_sha256(before):
@@ -38,7 +46,7 @@ def check(program: Program, contract: NumericalContract, expectation: Expectatio
         what = f"buffer {weight.target}"
         after, expected = seen.buffers.get(weight.target), expectation.buffers.get(weight.target)
         if expected is not None:
-            found.append(agreement(NAME, what, after, expected, contract.outputs, digits))
+            found.append(written(what, after, expected))
         elif after is not None and tensor_sha256(after) != weight.sha256:
             found.append(failed(NAME, what, "it was written to, and the original does not write to it"))
         else:

@@ -1,6 +1,7 @@
 """Runner of the ``inductor`` runtime: the artifact's compile caches at the path they were built at, no compiling.
 
-Invariant: the folder holds the files of exactly one artifact, named in a marker that is written last.
+Invariant: what is loaded are the artifact's files, byte for byte, and no others: the folder outlives its users, and
+whoever ran there before may have edited, deleted or added one. That is never the candidate's fault.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import shutil
 from pathlib import Path
 
 from tensorfarm.contract import inductor_runtime
-from tensorfarm.contract.artifact import Artifact
+from tensorfarm.contract.artifact import RUNTIME_FOLDER, Artifact
+from tensorfarm.contract.bundle import Bundle
 from tensorfarm.contract.executable import executable
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate.subject.load import Loaded
 
-_MARKER = ".artifact"
+_LOCKS = "locks"  # Inductor's own, empty and of no consequence
 
 
 def load(artifact: Artifact) -> Loaded:
@@ -37,10 +39,20 @@ def load(artifact: Artifact) -> Loaded:
 
 
 def _unpack(artifact: Artifact, place: Path) -> None:
-    marker = place / _MARKER
-    if marker.is_file() and marker.read_text() == artifact.sha256:
+    """Files that are right stay where they are: another process may be running them."""
+    if _is_unpacked(artifact, place):
         return
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     artifact.unpack_runtime(place)
-    marker.write_text(artifact.sha256)
+
+
+def _is_unpacked(artifact: Artifact, place: Path) -> bool:
+    bundle = Bundle(artifact.path, artifact.sha256)
+    wanted = {name.removeprefix(RUNTIME_FOLDER): name for name in bundle.names() if name.startswith(RUNTIME_FOLDER)}
+    files = {path.relative_to(place) for path in place.rglob("*") if path.is_symlink() or not path.is_dir()}
+    found = {str(path): place / path for path in files if path.parts[0] != _LOCKS}
+    return found.keys() == wanted.keys() and all(
+        not path.is_symlink() and path.is_file() and path.read_bytes() == bundle.read(wanted[name])
+        for name, path in found.items()
+    )
