@@ -27,7 +27,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import os, sysconfig; open(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null || { echo 'Python.h of $(PYTHON) is missing, and Inductor and Triton compile against it; run "apt-get install $(notdir $(PYTHON))-dev"' >&2; exit 1; }
 	@command -v g++ >/dev/null || { echo 'g++ is missing, and Inductor compiles with it; run "apt-get install g++"' >&2; exit 1; }
 	@echo 'setting up .venv: one or two minutes'
-	$(PYTHON) -m venv .venv
+	[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -c constraints.txt "$$(grep -E '^torch==' constraints.txt)"
 	$(BIN)/pip install -q -c constraints.txt triton
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
