@@ -49,14 +49,14 @@ def table(farm: Any) -> dict[str, tuple[Any, ...]]:
 
 def gone(processes: list[psutil.Process]) -> bool:
     """Whether our own processes below the driver ended; Ray's agents take their time and hold nothing of ours."""
-    ours = [process for process in processes if _is_ours(process)]
+    ours = [process for process in processes if _is_called(process, "tensorfarm.farm.engine.warm")]
     _, alive = psutil.wait_procs(ours, timeout=20)
     return not alive
 
 
-def _is_ours(process: psutil.Process) -> bool:
+def _is_called(process: psutil.Process, name: str) -> bool:
     try:
-        return any("tensorfarm.farm.engine.warm" in word for word in process.cmdline())
+        return name in " ".join(process.cmdline())
     except psutil.Error:
         return False
 
@@ -112,9 +112,10 @@ def test_an_interrupted_sweep_commits_ends_and_resumes(
 def test_a_killed_supervisor_costs_a_retry_and_no_candidate(farm: Any, undisturbed: dict[str, tuple[Any, ...]]) -> None:
     process = farm.start("sweep", "two.yaml", "--store", "store")
     below = wait_for(farm, process, "ProgramCaptured")
-    for child in below:
-        if "ray::Supervisor" in " ".join(child.cmdline()):
-            os.kill(child.pid, signal.SIGKILL)
+    killed = [child for child in below if _is_called(child, "ray::Supervisor")]
+    assert killed
+    for child in killed:
+        os.kill(child.pid, signal.SIGKILL)
     _, err = process.communicate(timeout=280)
     assert process.returncode == 13, err
     assert table(farm) == undisturbed
