@@ -97,9 +97,6 @@ class Engine:
         """How many more jobs ``pool`` takes now: its slots, less the jobs that run there or wait for a node."""
         return self._placement.capacity(pool)
 
-    def can_take(self, pool: str) -> bool:
-        return self.capacity(pool) > 0
-
     def submit(self, job: Job) -> None:
         """Start ``job`` as soon as placement allows. Raises KeyError on an unknown pool or role, or a job id in use."""
         pool = self._pools[job.pool]
