@@ -1,4 +1,7 @@
-"""A sweep in miniature: the events of two cells, one admitted and one refused, as the driver would record them."""
+"""A sweep in miniature: the events of two cells, one admitted and one refused, as the driver would record them.
+
+The admitted cell is predicted, budgeted and compared with its baseline; the refused one is bisected.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,13 +10,23 @@ import pytest
 
 from tensorfarm.contract.events import (
     ArtifactAdmitted,
+    BaselineAccepted,
+    BisectionFinished,
+    BisectionStarted,
+    BudgetDeclared,
     CandidateCompiled,
     CandidateEnded,
     CandidateSubmitted,
+    Compared,
     Event,
     GateDecided,
     Measured,
+    PredictionMade,
+    ProbeDecided,
     Recorded,
+    RegressionConfirmed,
+    RegressionFixed,
+    RegressionNominated,
     SweepFinished,
     SweepStarted,
     recorded,
@@ -153,6 +166,83 @@ def cell(sweep_id: str, name: str, *, admitted: bool) -> list[Event]:
     return [*made, CandidateEnded(**about, **known, outcome=outcome, outcome_kind="", message="")]
 
 
+def costs(sweep_id: str) -> list[Event]:
+    """What cell alpha may cost, and what a model said of it; its upper end is infinite, as an untrained model's is."""
+    step = PredictionMade(
+        sweep_id,
+        "alpha/fx",
+        candidate_id="candidate-alpha",
+        metric="step_seconds",
+        checkpoint="lowered",
+        predicted=0.45,
+        lower=0.3,
+        upper=INFINITY,
+        model_id="model",
+        peaks_id="peaks",
+        features_hash="f0",
+        out_of_distribution=True,
+    )
+    return [BudgetDeclared(sweep_id, "sweep", sweep_id, "compile_seconds", 60.0, 86_400), step]
+
+
+def bisection(sweep_id: str) -> list[Event]:
+    """How cell beta's failure is traced to a pass: two probes and a result."""
+    cell, about = "beta/fx", {"bisection_id": "bisection-beta", "candidate_id": "candidate-beta"}
+    probes = [
+        ProbeDecided(
+            sweep_id, cell, **about, step=step, round=1, axis="sites", probe=probe, outcome=outcome, message="",
+            seconds=0.25, node_id="n0",
+        )
+        for step, (probe, outcome) in enumerate([("none", "good"), ("all", "bad")])
+    ]  # fmt: skip
+    started = BisectionStarted(sweep_id, cell, **about, backend="fx", n_sites=1, width=2, failure="{}")
+    finished = BisectionFinished(
+        sweep_id,
+        cell,
+        **about,
+        status="confirmed",
+        pass_name="cse",
+        site="place",
+        site_index=0,
+        nodes=("add", "mul"),
+        rounds=1,
+        probes=2,
+        seconds=0.5,
+        reproducer="reproducers/beta/reproduce.py",
+        reproduced=True,
+        message="cse breaks it",
+    )
+    return [started, *probes, finished]
+
+
+def regression(sweep_id: str) -> list[Event]:
+    """Cell alpha gets slower than its baseline, which a paired measurement confirms, and is mended."""
+    cell, paired = "alpha/fx", [measurement("candidate", 0.5), measurement("baseline", 0.4)]
+    ran = {"candidate_id": "candidate-alpha", "artifact_sha256": "artifact-alpha", "baseline": "last_accepted"}
+    about = {**ran, "baseline_artifact": "artifact-old", "metric": "step_seconds", "device": "cpu", "message": ""}
+    ratio = {"ratio": 1.25, "ratio_lower": 1.2, "ratio_upper": 1.3, "smallest_detectable": 1.03}
+    told = {"regression_id": f"regression-{sweep_id}", "workload": "alpha/fx:dce training cpu", **about, **ratio}
+    suspected = told | {"ratio_lower": 0.0, "ratio_upper": INFINITY, "verdict": "inconclusive"}
+    compared = {**about, **ratio, "verdict": "worse", "threshold": 1.05, "seconds": 2.0, "node_id": "n0"}
+    rows = tuple(row | {"metric": "paired_step_seconds"} for row in paired)
+    return [
+        RegressionNominated(sweep_id, cell, **suspected),
+        Compared(sweep_id, cell, **compared, measurements=rows),
+        RegressionConfirmed(sweep_id, cell, **told, verdict="worse"),
+        RegressionFixed(sweep_id, cell, **told, verdict="no_worse", culprit="cse"),
+        BaselineAccepted(
+            sweep_id,
+            cell,
+            workload=told["workload"],
+            candidate_id="candidate-alpha",
+            artifact_sha256="artifact-alpha",
+            baseline="last_accepted",
+            metric="step_seconds",
+            by="sweep",
+        ),
+    ]
+
+
 def sweep(sweep_id: str) -> list[Recorded]:
     """A whole sweep of two cells, one event a second."""
     about = {"sweep_id": sweep_id, "subject": "sweep"}
@@ -162,6 +252,9 @@ def sweep(sweep_id: str) -> list[Recorded]:
         ),
         *cell(sweep_id, "alpha", admitted=True),
         *cell(sweep_id, "beta", admitted=False),
+        *costs(sweep_id),
+        *bisection(sweep_id),
+        *regression(sweep_id),
         SweepFinished(**about, exit_code=13, seconds=10.0),
     ]
     return [recorded(event, ts_us=START_US + number * SECOND_US) for number, event in enumerate(happened)]
@@ -173,7 +266,11 @@ EXPECTED_ROWS = {
     "artifacts": lambda record: int(record.type in ("CandidateCompiled", "ArtifactAdmitted")),
     "manifests": lambda record: 2 * int(record.type == "CandidateCompiled"),
     "verdicts": lambda record: 2 * int(record.type == "GateDecided"),
-    "measurements": lambda record: 2 * int(record.type == "Measured"),
+    "measurements": lambda record: 2 * int(record.type in ("Measured", "Compared")),
+    "predictions": lambda record: int(record.type == "PredictionMade"),
+    "budgets": lambda record: int(record.type == "BudgetDeclared"),
+    "bisect_steps": lambda record: int(record.type == "ProbeDecided"),
+    "regressions": lambda record: int(record.type.startswith("Regression")),
 }
 
 

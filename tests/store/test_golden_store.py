@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from tensorfarm.contract.events import Recorded
 from tensorfarm.farm.store.fsck import fsck
 from tensorfarm.farm.store.journal import Journal, claim_writer
@@ -15,10 +17,9 @@ from tensorfarm.farm.store.sealer import seal
 from tensorfarm.farm.store.tables import PROJECTED
 
 Sweep = Callable[[str], list[Recorded]]
-GOLDEN = Path(__file__).parents[1] / "goldens" / "store"
-ROWS = GOLDEN / "rows.json"
-PACKED = GOLDEN / "store.tar.gz"
-MOST_BYTES = 60_000
+GOLDENS = Path(__file__).parents[1] / "goldens"
+VERSIONS = ("store_1", "store")  # of before decision 0014, and of today
+MOST_BYTES = 100_000
 
 
 def spelled(value: object) -> object:
@@ -52,32 +53,44 @@ def written(layout: StoreLayout, sweep_events: Sweep) -> StoreLayout:
     return layout
 
 
-def unpacked(folder: Path) -> StoreLayout:
-    shutil.unpack_archive(PACKED, folder / "golden")
+def rows_then(version: str) -> dict[str, list[dict[str, object]]]:
+    """What that version's rows are read as today: a table that is younger is empty."""
+    return {name: [] for name in PROJECTED} | json.loads((GOLDENS / version / "rows.json").read_text())
+
+
+def unpacked(version: str, folder: Path) -> StoreLayout:
+    shutil.unpack_archive(GOLDENS / version / "store.tar.gz", folder / "golden")
     return StoreLayout(folder / "golden")
 
 
-def test_the_golden_store_reads_as_it_did(tmp_path: Path, sweep_events: Sweep, rewrite_goldens: bool) -> None:
+def test_a_store_of_today_reads_as_the_golden_one(tmp_path: Path, sweep_events: Sweep, rewrite_goldens: bool) -> None:
+    today = written(StoreLayout(tmp_path / "today").create(), sweep_events)
     if rewrite_goldens:
-        fresh = written(StoreLayout(tmp_path / "fresh").create(), sweep_events)
-        shutil.make_archive(str(PACKED).removesuffix(".tar.gz"), "gztar", fresh.root)
-        ROWS.write_text(json.dumps(rows_of(fresh), sort_keys=True, indent=0) + "\n")
-    copy = unpacked(tmp_path)
-    assert rows_of(copy) == json.loads(ROWS.read_text())
+        shutil.make_archive(str(GOLDENS / "store" / "store"), "gztar", today.root)
+        (GOLDENS / "store" / "rows.json").write_text(json.dumps(rows_of(today), sort_keys=True, indent=0) + "\n")
+    assert rows_of(today) == rows_then("store")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_golden_store_reads_as_it_did(tmp_path: Path, version: str) -> None:
+    copy = unpacked(version, tmp_path)
+    assert rows_of(copy) == rows_then(version)
     assert fsck(copy) == []
 
 
-def test_a_store_of_today_reads_as_the_golden_one(tmp_path: Path, sweep_events: Sweep) -> None:
-    today = written(StoreLayout(tmp_path / "today").create(), sweep_events)
-    assert rows_of(today) == json.loads(ROWS.read_text())
-
-
-def test_the_golden_store_can_be_sealed_and_stays_the_same(tmp_path: Path) -> None:
-    copy = unpacked(tmp_path)
-    before = rows_of(copy)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_golden_store_can_be_sealed_and_stays_the_same(tmp_path: Path, version: str) -> None:
+    copy = unpacked(version, tmp_path)
     assert seal(copy) > 0
-    assert rows_of(copy) == before
+    assert rows_of(copy) == rows_then(version)
 
 
-def test_the_golden_store_is_small() -> None:
-    assert sum(path.stat().st_size for path in GOLDEN.rglob("*") if path.is_file()) < MOST_BYTES
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_golden_store_is_small(version: str) -> None:
+    assert sum(path.stat().st_size for path in (GOLDENS / version).rglob("*") if path.is_file()) < MOST_BYTES
+
+
+def test_an_older_golden_store_has_no_row_in_the_younger_tables() -> None:
+    younger = ("predictions", "budgets", "bisect_steps", "regressions")
+    assert [rows_then("store_1")[name] for name in younger] == [[]] * len(younger)
+    assert all(rows_then("store")[name] for name in younger)

@@ -68,7 +68,8 @@ def test_infinities_and_tiny_numbers_keep_their_value(half_sealed: StoreLayout) 
 def test_samples_stay_in_run_order(half_sealed: StoreLayout) -> None:
     with Reader(half_sealed) as reader:
         rows = reader.query(
-            "select variant, samples, p50 from measurements where sweep_id = 's1' order by 1"
+            "select variant, samples, p50 from measurements"
+            " where sweep_id = 's1' and metric = 'step_seconds' order by variant"
         ).to_pylist()
     assert rows == [
         {"variant": "candidate", "samples": [0.55, 0.5, 0.45], "p50": 0.5},
@@ -173,7 +174,7 @@ def test_reading_changes_no_file(half_sealed: StoreLayout) -> None:
     ],
 )
 def test_sql_that_does_more_than_read_the_tables_is_refused_in_one_line(
-    half_sealed: StoreLayout, tmp_path: Path, sql: str
+    half_sealed: StoreLayout, tmp_path: Path, sweep_events: Sweep, sql: str
 ) -> None:
     with Reader(half_sealed) as reader:
         with pytest.raises(Refusal) as refused:
@@ -181,7 +182,7 @@ def test_sql_that_does_more_than_read_the_tables_is_refused_in_one_line(
         assert "\n" not in str(refused.value)
         assert refused.value.exit_code == 2
         assert not (tmp_path / "out.csv").exists()
-        assert reader.query("select count(*) as n from events").to_pylist() == [{"n": 24}]
+        assert reader.query("select count(*) as n from events").to_pylist() == [{"n": 2 * len(sweep_events("s0"))}]
 
 
 @pytest.mark.parametrize(
@@ -298,9 +299,11 @@ def test_sweeps_say_how_they_ended(half_sealed: StoreLayout, journal: Journal, s
 def test_measurements_are_summed_up_by_variant(half_sealed: StoreLayout) -> None:
     with Reader(half_sealed) as reader:
         rows = reader.named("measurement_summary").to_pylist()
-    assert [(row["variant"], row["series"], row["median_p50"]) for row in rows] == [
-        ("candidate", 2, 0.5),
-        ("eager", 2, 1.0),
+    assert [(row["metric"], row["variant"], row["series"], row["median_p50"]) for row in rows] == [
+        ("paired_step_seconds", "baseline", 2, 0.4),
+        ("paired_step_seconds", "candidate", 2, 0.5),
+        ("step_seconds", "candidate", 2, 0.5),
+        ("step_seconds", "eager", 2, 1.0),
     ]
 
 

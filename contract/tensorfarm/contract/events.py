@@ -9,20 +9,28 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any
 
+from tensorfarm.contract.bisection_events import BisectionFinished, BisectionStarted, ProbeDecided
+from tensorfarm.contract.cost_events import (
+    BudgetDeclared,
+    CostModelCalibrated,
+    PeaksMeasured,
+    PredictionMade,
+    TaskRejected,
+)
 from tensorfarm.contract.digest import canonical_json, finite, sha256_json
+from tensorfarm.contract.event import Event
+from tensorfarm.contract.regression_events import (
+    BaselineAccepted,
+    Compared,
+    RegressionConfirmed,
+    RegressionDismissed,
+    RegressionFixed,
+    RegressionNominated,
+)
 
 RECOMPILE = "recompile"
-
-
-@dataclass(frozen=True)
-class Event:
-    """Base of all events. ``subject`` is what the event is about: a cell, a program or the sweep."""
-
-    version: ClassVar[int] = 1
-    sweep_id: str
-    subject: str
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,10 @@ class SweepFinished(Event):
 
 @dataclass(frozen=True)
 class ProgramCaptured(Event):
-    """A program has an identity. ``program_sha256`` addresses the program file."""
+    """A program has an identity. ``program_sha256`` addresses the program file.
+
+    ``features`` are what the cost model knows the captured graph by, its own JSON.
+    """
 
     source: str
     semantic_hash: str
@@ -65,6 +76,7 @@ class ProgramCaptured(Event):
     weight_bytes: int
     seconds: float
     node_id: str = ""
+    features: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -100,7 +112,10 @@ class CandidateSubmitted(Event):
 
 @dataclass(frozen=True)
 class CandidateCompiled(Event):
-    """An artifact exists. Says nothing about whether it is right. ``manifest`` rows are entries with ``wall_ns``."""
+    """An artifact exists. Says nothing about whether it is right. ``manifest`` rows are entries with ``wall_ns``.
+
+    ``n_sites`` is the number of decisions that a bisection could switch; ``features`` are those of what was lowered.
+    """
 
     candidate_id: str
     semantic_hash: str
@@ -110,6 +125,8 @@ class CandidateCompiled(Event):
     compile_seconds: float
     manifest: tuple[Mapping[str, Any], ...] = ()
     node_id: str = ""
+    n_sites: int = 0
+    features: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -234,6 +251,20 @@ TYPES: Mapping[str, type[Event]] = {
         MeasureFailed,
         JobLost,
         CandidateEnded,
+        PeaksMeasured,
+        CostModelCalibrated,
+        PredictionMade,
+        BudgetDeclared,
+        TaskRejected,
+        BisectionStarted,
+        ProbeDecided,
+        BisectionFinished,
+        Compared,
+        BaselineAccepted,
+        RegressionNominated,
+        RegressionConfirmed,
+        RegressionDismissed,
+        RegressionFixed,
     )
 }
 
@@ -242,7 +273,8 @@ TYPES: Mapping[str, type[Event]] = {
 class Recorded:
     """An event as stored. ``ts_us`` is microseconds since the epoch, UTC; ``attempt`` counts retries of the same job.
 
-    ``event_id`` is a hash of type, sweep, subject, attempt and ordinal: writing the same happening twice is one event.
+    ``event_id`` is a hash of type, sweep, subject, attempt, ordinal and what tells such events apart: writing the same
+    happening twice is one event.
     """
 
     event_id: str
@@ -259,9 +291,10 @@ class Recorded:
 def recorded(event: Event, *, ts_us: int, attempt: int = 0, cause_id: str = "", ordinal: int = 0) -> Recorded:
     """Wrap ``event`` for a journal. ``ordinal`` tells apart happenings that may rightly repeat (interruptions)."""
     name = type(event).__name__
+    apart = [getattr(event, item) for item in event.told_apart_by]
     payload = {key: finite(value) for key, value in asdict(event).items() if key not in ("sweep_id", "subject")}
     return Recorded(
-        event_id=sha256_json([name, event.sweep_id, event.subject, attempt, ordinal])[:32],
+        event_id=sha256_json([name, event.sweep_id, event.subject, attempt, ordinal, *apart])[:32],
         ts_us=ts_us,
         type=name,
         version=event.version,

@@ -21,13 +21,16 @@ import torch._inductor.config as inductor_config
 import torch._inductor.cpp_builder as cpp_builder
 import torch._inductor.cpu_vec_isa as cpu_vec_isa
 from torch._dynamo.utils import counters
+from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from tensorfarm.contract.refusal import Refusal
 
 BUILD_ROOT_VARIABLE = "TENSORFARM_BUILD_ROOT"
 
 # Names start with the configuration they belong to. The number of threads is part of every cache key and of the code.
-SETTINGS: Mapping[str, bool | int] = {
+# The user's post-grad pass goes by the identity of its source: the caches ask for that, and only a compiler runs it.
+CUSTOM_PASS = "inductor.post_grad_custom_post_pass"
+SETTINGS: Mapping[str, bool | int | str] = {
     "functorch.enable_autograd_cache": True,
     "functorch.enable_remote_autograd_cache": False,
     "inductor.autotune_remote_cache": False,
@@ -37,6 +40,7 @@ SETTINGS: Mapping[str, bool | int] = {
     "inductor.force_disable_caches": False,
     "inductor.fx_graph_cache": True,
     "inductor.fx_graph_remote_cache": False,
+    CUSTOM_PASS: "",
     "torch.num_threads": 1,
 }
 _CONFIGURATIONS: Mapping[str, Any] = {"functorch": functorch_config, "inductor": inductor_config}
@@ -48,6 +52,23 @@ class RecompileBlocked(BaseException):
 
     Not an ``Exception``: the cache code swallows those and falls back to compiling.
     """
+
+
+class CustomPass(CustomGraphPass):
+    """A post-grad pass as Inductor's caches want it: with an identity. A loader knows that and nothing else of it."""
+
+    def __init__(self, identity: str, rewrite: Callable[[torch.fx.Graph], object] | None = None) -> None:
+        self.identity, self.rewrite = identity, rewrite
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        if self.rewrite is None:
+            raise RecompileBlocked(
+                "loading tried to run a post-grad pass: the artifact's compile caches did not answer"
+            )
+        self.rewrite(graph)
+
+    def uuid(self) -> str:
+        return self.identity
 
 
 def build_root() -> Path:
@@ -88,6 +109,8 @@ def apply_settings(place: Path, settings: Mapping[str, Any]) -> None:
                 f"torch {torch.__version__} has no compile setting {name!r}",
                 next_step="load the artifact with the toolchain that built it",
             )
+        if name == CUSTOM_PASS:
+            value = CustomPass(value) if value else None
         setattr(target, last, value)
 
 

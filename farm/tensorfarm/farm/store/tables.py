@@ -79,16 +79,27 @@ SCHEMAS: Mapping[str, ArrowSchema] = {
     ),
     "bisect_steps": _schema(
         f"bisection_id step:int {_FACT} axis probe outcome votes_good:int votes_bad:int posterior:double node_id"
-        " wall_ns:bigint"
+        " wall_ns:bigint candidate_id round:int message"
     ),
     "regressions": _schema(
         f"regression_id {_FACT} candidate_id baseline baseline_artifact metric device ratio:double ratio_lower:double"
-        " ratio_upper:double smallest_detectable:double verdict state culprit"
+        " ratio_upper:double smallest_detectable:double verdict state culprit workload artifact_sha256 message"
     ),
 }
 
 # Sealed in this order and pinned in the reverse: whatever a derived table holds, the pinned events know of.
-PROJECTED = ("events", "candidates", "artifacts", "manifests", "verdicts", "measurements")
+PROJECTED = (
+    "events",
+    "candidates",
+    "artifacts",
+    "manifests",
+    "verdicts",
+    "measurements",
+    "predictions",
+    "budgets",
+    "bisect_steps",
+    "regressions",
+)
 
 # What a projection (queries/project_<table>.sql) reads: journal rows, or the part of them that a table has not passed.
 JOURNAL_ROWS = SCHEMAS["events"]

@@ -1,4 +1,5 @@
--- One row a series of samples, kept in run order. ``variant`` is what ran: the candidate, or eager beside it.
+-- One row a series of samples, kept in run order. ``variant`` is what ran: the candidate, and beside it eager or the
+-- baseline (metric paired_step_seconds).
 with measured as (
     select *, from_json(payload, '{
             "candidate_id": "VARCHAR", "artifact_sha256": "VARCHAR", "node_id": "VARCHAR"}') as run,
@@ -8,7 +9,7 @@ with measured as (
             "samples": ["VARCHAR"], "p10": "VARCHAR", "p50": "VARCHAR", "p90": "VARCHAR", "pressure": "VARCHAR",
             "thread_seconds": "VARCHAR"}]') as rows
     from journal_rows
-    where type = 'Measured'
+    where type in ('Measured', 'Compared')
 ),
 numbered as (
     select *, unnest(rows) as said, (generate_subscripts(rows, 1) - 1)::integer as ordinal

@@ -12,12 +12,15 @@ select
         when type in ('ProgramCaptured', 'CaptureFailed') then 'capture'
         when type in ('CandidateCompiled', 'CompileFailed') then 'compile'
         when type = 'GateDecided' then 'gate'
+        when type = 'ProbeDecided' then 'probe'
+        when type = 'Compared' then 'compare'
         else 'bench'
     end as stage,
     until - lasted as since, until
 from told
 where type in (
-    'ProgramCaptured', 'CaptureFailed', 'CandidateCompiled', 'CompileFailed', 'GateDecided', 'Measured', 'MeasureFailed')
+    'ProgramCaptured', 'CaptureFailed', 'CandidateCompiled', 'CompileFailed', 'GateDecided', 'ProbeDecided', 'Measured',
+    'MeasureFailed', 'Compared')
 union all
 select
     'sweep', coalesce(arg_max(until - lasted, until) filter (type = 'SweepFinished'), min(until)), max(until)

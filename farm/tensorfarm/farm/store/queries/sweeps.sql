@@ -17,4 +17,5 @@ select
         when ended is not null then 'finished' when interrupted = last_event then 'interrupted' else 'unfinished'
     end as state
 from told
+where started is not null
 order by started desc, sweep_id

@@ -1,0 +1,5 @@
+-- The switchable decision with this number in the newest manifest of a candidate: name, place, and what it touched.
+select name, site, attributes['nodes'] as nodes, attributes['index'] as place, attributes['subsystem'] as subsystem
+from manifests
+where candidate_id = $candidate_id and kind = 'site' and attributes['ordinal'] = $ordinal
+qualify row_number() over (order by ts desc, ordinal) = 1
