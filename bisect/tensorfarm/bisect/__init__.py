@@ -1,1 +1,1 @@
-"""The room of the bisection: search, sites, localisation, reduction, reproducers; pure. Empty as yet."""
+"""The room of the bisection: searches that choose probes, and scripts that show what was found. Nothing runs here."""

@@ -1,0 +1,150 @@
+"""Bisection over the sites of a compilation: which to switch on next, and what the answers so far say.
+
+    search = Search(n_sites=50, width=2)
+    while probes := search.probes():
+        for switches in probes:                       # in parallel, in any order
+            search = search.told(switches, answer)    # an Answer
+    print(search.result.sentence)
+
+Round 1 asks the two endpoints, all sites on (must be bad) and all off (must be good), and, where workers would be idle,
+prefixes between them. Then each round cuts the bracket into ``width + 1`` parts. At last the culprit alone is switched
+off: only if that cures it is it confirmed. With one culprit and no skip that takes at most
+ceil(log_{width + 1} n_sites) + 2 rounds.
+
+A search is its answers and nothing else: told in any order, repeated, or told anew after an interruption, the same
+answers ask for the same probes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tensorfarm.bisect.answer import Answer
+from tensorfarm.bisect.prefix import Prefix, spread
+from tensorfarm.bisect.result import Result, Status
+from tensorfarm.contract.switches import Switches
+
+ALL = Switches()
+# Where skips leave a stretch of sites, each of them is switched off alone, if they are not more than this.
+_TOGGLED_AT_MOST = 16
+
+
+@dataclass(frozen=True)
+class Search:
+    """``width`` probes run at once. ``required`` sites are never off: nothing compiles without them.
+
+    With an open lower end (all off was skipped) a site is named only after switching it off alone has cured the fault.
+    """
+
+    n_sites: int
+    width: int
+    required: frozenset[int] = frozenset()
+    answers: frozenset[tuple[Switches, Answer]] = frozenset()
+
+    def told(self, switches: Switches, answer: Answer) -> Search:
+        """The search that also knows this answer."""
+        return replace(self, answers=self.answers | {(switches, answer)})
+
+    def probes(self) -> tuple[Switches, ...]:
+        """What the current round still lacks, in a fixed order; nothing once there is a result."""
+        return self._progress.lacking
+
+    @property
+    def round(self) -> int:
+        """The round that ``probes`` belong to, or in which the search ended; the first is 1."""
+        return self._progress.round
+
+    @property
+    def result(self) -> Result | None:
+        return self._progress.result
+
+    @cached_property
+    def _progress(self) -> _Progress:
+        """Go through the rounds anew: each is a function of the answers to those before it."""
+        told, known = self._told(), dict[Switches, Answer | None]()
+        asked, number = self._first_round(), 1
+        while True:
+            lacking = tuple(probe for probe in asked if probe not in told)
+            if lacking:
+                return _Progress(number, lacking)
+            known |= {probe: told[probe] for probe in asked}
+            ended = self._ended(known, number)
+            if ended is not None:
+                return _Progress(number, (), ended)
+            asked, number = self._next_round(known), number + 1
+
+    def _told(self) -> dict[Switches, Answer | None]:
+        """One answer for each probe: None where it was both good and bad. A skip gives way to either."""
+        by_probe: dict[Switches, set[Answer]] = {}
+        for switches, answer in self.answers:
+            by_probe.setdefault(switches, set()).add(answer)
+        definite = {switches: found - {Answer.SKIP} for switches, found in by_probe.items()}
+        return {
+            switches: None if len(found) > 1 else next(iter(found), Answer.SKIP) for switches, found in definite.items()
+        }
+
+    @cached_property
+    def _sites(self) -> tuple[int, ...]:
+        """The sites that can be off. Prefixes are counted over these."""
+        return tuple(site for site in range(self.n_sites) if site not in self.required)
+
+    def _prefix(self, length: int) -> Switches:
+        """The first ``length`` of the sites that can be off, and every site that cannot."""
+        if length == len(self._sites):
+            return ALL
+        first_off = self._sites[length]
+        limit = max((site + 1 for site in self.required if site > first_off), default=first_off)
+        off = frozenset(site for site in self._sites if first_off <= site < limit)
+        return Switches(limit, off)
+
+    def _first_round(self) -> tuple[Switches, ...]:
+        size = len(self._sites)
+        between = spread(range(1, size), max(self.width - 2, 0))
+        return tuple(dict.fromkeys(self._prefix(length) for length in (0, size, *between)))
+
+    def _next_round(self, known: dict[Switches, Answer | None]) -> tuple[Switches, ...]:
+        bracket = self._bracket(known)
+        points = bracket.points(self.width)
+        if points:
+            return tuple(self._prefix(length) for length in points)
+        return tuple(probe for probe in self._toggles(bracket) if probe not in known)[: self.width]
+
+    def _bracket(self, known: dict[Switches, Answer | None]) -> Prefix:
+        lengths = {length: known.get(self._prefix(length)) for length in range(len(self._sites) + 1)}
+        return Prefix.of({length: answer for length, answer in lengths.items() if answer is not None})
+
+    def _toggles(self, bracket: Prefix) -> list[Switches]:
+        """Each site of the bracket off alone: the confirmation, or, of a short stretch, the last means."""
+        sites = self._sites[bracket.good : bracket.bad]
+        return [Switches(None, frozenset({site})) for site in sites] if len(sites) <= _TOGGLED_AT_MOST else []
+
+    def _ended(self, known: dict[Switches, Answer | None], rounds: int) -> Result | None:
+        def result(status: Status, first: int, last: int, culprit: int | None = None) -> Result:
+            return Result(status, culprit, first, last, rounds, len(known))
+
+        everywhere = (0, self.n_sites - 1)
+        if None in known.values() or known[ALL] is Answer.GOOD:
+            return result(Status.FLAKY, *everywhere)
+        if known[ALL] is Answer.SKIP:
+            return result(Status.UNDECIDED, *everywhere)
+        if known[self._prefix(0)] is Answer.BAD:
+            return result(Status.UNATTRIBUTED, *everywhere)
+        bracket = self._bracket(known)
+        toggles = self._toggles(bracket)
+        if bracket.points(self.width) or any(probe not in known for probe in toggles):
+            return None
+        first, last = self._sites[bracket.good], self._sites[bracket.bad - 1]
+        cures = [min(probe.off) for probe in toggles if known[probe] is Answer.GOOD]
+        if len(cures) == 1:
+            return result(Status.CONFIRMED, cures[0], cures[0], cures[0])
+        if first == last and not bracket.open_below and known[toggles[0]] is Answer.BAD:
+            return result(Status.SEVERAL, first, last, first)
+        return result(Status.RANGE, first, last)
+
+
+@dataclass(frozen=True)
+class _Progress:
+    round: int
+    lacking: tuple[Switches, ...]
+    result: Result | None = None
