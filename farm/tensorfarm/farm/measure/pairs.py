@@ -1,99 +1,132 @@
-"""The bench job: an admitted artifact against eager, interleaved ABBA, in one fresh child. Samples stay in run order.
+"""The bench jobs: an admitted artifact against eager, or against another artifact of its workload, in pairs.
 
-Both sides run the same step on the same inputs: forward, and in training mode the gradients for the same cotangents.
+Each side runs in fresh processes of its own (``sides``), with the host to itself (``host_lock``). Samples stay in run
+order, in seconds a step; where a step takes less than a millisecond, a sample is the mean of a few.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import torch
-from torch.utils import _pytree as pytree
 
 from tensorfarm.contract.digest import sha256_json
-from tensorfarm.contract.program import Program
-from tensorfarm.gate.reference import Reference
-from tensorfarm.gate.subject.load import load_artifact
+from tensorfarm.contract.inductor_runtime import RecompileBlocked
+from tensorfarm.farm.measure.host_lock import host_to_itself
+from tensorfarm.farm.measure.sides import Samples, Schedule, Side, SideFailed, paired
+from tensorfarm.farm.measure.steps import artifact_step, eager_step
+from tensorfarm.farm.measure.verdict import Answer, Verdict, judged, noise_floor
 
-WARM_UP_STEPS = 3
-_ABBA = ("eager", "candidate", "candidate", "eager")
-_BAAB = ("candidate", "eager", "eager", "candidate")
+METRIC, PAIRED_METRIC = "step_seconds", "paired_step_seconds"
+_GROUPS_COMPARED, _ROUNDS_COMPARED, _SECONDS_COMPARED = 36, 6, 60.0
 
 
 def measure(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Time ABBA groups of steps, in seconds; returns two rows of the ``measurements`` table for each side.
+    """Time the candidate's artifact against eager; returns rows of the ``measurements`` table.
 
+    One pair of processes will do: an artifact may take seconds to load, and history only nominates.
     ``request``: program and artifact (paths), program_sha256, artifact_sha256, candidate_id, mode, pairs (number of
-    groups), seed, threads. Raises CorruptBundle or Refusal where the files are not the ones asked for, and
-    ``RecompileBlocked`` where the artifact's own code does not answer: nothing is compiled here.
+    ABBA groups), seed, threads. Raises SideFailed where a side raises, ``RecompileBlocked`` where the artifact's own
+    code does not answer, and dies as a side died. ``noise_floor_ratio`` is eager's A/A: what this node can tell from 1.
     """
-    torch.set_num_threads(request["threads"])
-    torch.manual_seed(request["seed"])
-    program = Program.load(Path(request["program"]), request["program_sha256"])
-    reference = Reference(program)
-    steps = {"eager": _eager_step(reference, request["mode"]), "candidate": _candidate_step(reference, request)}
-    first = {name: _timed(step) for name, step in steps.items()}
-    for step in steps.values():
-        for _ in range(WARM_UP_STEPS):
-            step()
-    samples: dict[str, list[float]] = {"eager": [], "candidate": []}
-    for group in range(request["pairs"]):
-        for name in _ABBA if group % 2 == 0 else _BAAB:
-            samples[name].append(_timed(steps[name]))
-    environment = sha256_json({"threads": request["threads"], "torch": torch.__version__})[:16]
-    rows = [_row(request, name, "step_seconds", True, values, environment) for name, values in samples.items()]
-    rows += [_row(request, name, "first_step_seconds", False, [value], environment) for name, value in first.items()]
+    eager = Side("eager", lambda: eager_step(request))
+    candidate = Side("candidate", lambda: artifact_step(request, request))
+    try:
+        with host_to_itself():
+            samples = paired((eager, candidate), Schedule(request["pairs"], rounds=1))
+    except SideFailed as failed:
+        _fail_alike(failed)
+    rows = _rows(request, samples, METRIC)
+    floor = noise_floor(samples.seconds["eager"], samples.groups)
+    if floor < float("inf"):
+        rows.append(_row(request, samples.device, "noise_floor_ratio", "ratio", "eager", [floor]))
     return {"measurements": rows}
 
 
-def _timed(step: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    step()
-    return time.perf_counter() - started
+def compare(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Time the candidate's artifact against a baseline's; returns the fields of ``Compared`` that a measurement knows.
+
+    ``request`` as in ``measure``, without ``pairs`` and with ``baseline`` (its artifact, artifact_sha256, candidate_id)
+    and ``threshold``. A baseline that does not load or run is an answer, ``inconclusive``; a candidate that does not is
+    raised as in ``measure``.
+    """
+    candidate = Side("candidate", lambda: artifact_step(request, request))
+    baseline = Side("baseline", lambda: artifact_step(request, request["baseline"]))
+    threshold = float(request["threshold"])
+    schedule = Schedule(_GROUPS_COMPARED, _ROUNDS_COMPARED, _SECONDS_COMPARED)
+    try:
+        with host_to_itself():
+            samples = paired((candidate, baseline), schedule)
+    except SideFailed as failed:
+        if failed.side != "baseline":
+            _fail_alike(failed)
+        verdict = replace(judged([], [], 0, 0, threshold), answer=Answer.INCONCLUSIVE, message=_absent(failed))
+        return _compared(verdict, threshold, "cpu", [])
+    seconds = samples.seconds
+    verdict = judged(seconds["candidate"], seconds["baseline"], samples.groups, samples.rounds, threshold)
+    return _compared(verdict, threshold, samples.device, _rows(request, samples, PAIRED_METRIC))
 
 
-def _eager_step(reference: Reference, mode: str) -> Callable[[], None]:
-    inputs = reference.fresh_inputs(wide=False)
-    args, kwargs = reference.arguments(inputs)
-    differentiated = list(reference.differentiated(inputs).values())
-    return _step(lambda: pytree.tree_leaves(reference.module(*args, **kwargs)), differentiated, mode)
+def _absent(failed: SideFailed) -> str:
+    return f"the baseline does not run here: {failed.kind}: {failed.text}"
 
 
-def _candidate_step(reference: Reference, request: Mapping[str, Any]) -> Callable[[], None]:
-    """On inputs of its own, with gradients by the artifact's tensors of the same names."""
-    loaded = load_artifact(Path(request["artifact"]), request["artifact_sha256"], request["candidate_id"])
-    inputs = reference.fresh_inputs(wide=False)
-    own = {**loaded.parameters, **inputs}
-    differentiated = [own[name] for name in reference.differentiated(inputs)]
-    return _step(lambda: loaded.call(*inputs.values()), differentiated, request["mode"])
+def _compared(verdict: Verdict, threshold: float, device: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "metric": METRIC,
+        "device": device,
+        "verdict": verdict.answer,
+        "ratio": verdict.ratio,
+        "ratio_lower": verdict.lower,
+        "ratio_upper": verdict.upper,
+        "smallest_detectable": verdict.smallest_detectable,
+        "threshold": threshold,
+        "message": verdict.message,
+        "measurements": list(rows),
+    }
 
 
-def _step(
-    forward: Callable[[], Sequence[Any]], differentiated: Sequence[torch.Tensor], mode: str
-) -> Callable[[], None]:
-    def inference() -> None:
-        with torch.no_grad():
-            forward()
+def _fail_alike(failed: SideFailed) -> NoReturn:
+    """End as the side did, so that a candidate's death here is told apart as anywhere else."""
+    if failed.kind == "signal":
+        signal.signal(failed.code, signal.SIG_DFL)
+        os.kill(os.getpid(), failed.code)
+    if failed.kind == "exit":
+        os._exit(failed.code)
+    if failed.kind == RecompileBlocked.__name__:
+        raise RecompileBlocked(failed.text) from None
+    raise failed
 
-    def training() -> None:
-        outputs = [item for item in forward() if isinstance(item, torch.Tensor) and item.requires_grad]
-        torch.autograd.grad(outputs, differentiated, [torch.ones_like(item) for item in outputs], allow_unused=True)
 
-    return training if mode == "training" else inference
+def _rows(request: Mapping[str, Any], samples: Samples, metric: str) -> list[dict[str, Any]]:
+    """Two rows a side. That of the first steps has one sample a round, so it also says how many rounds there were."""
+    rows = [_row(request, samples.device, metric, "s", name, taken) for name, taken in samples.seconds.items()]
+    return rows + [
+        _row(request, samples.device, f"first_{metric}", "s", name, taken, warm=False)
+        for name, taken in samples.first.items()
+    ]
 
 
 def _row(
-    request: Mapping[str, Any], variant: str, metric: str, warm: bool, samples: Sequence[float], environment: str
+    request: Mapping[str, Any],
+    device: str,
+    metric: str,
+    unit: str,
+    variant: str,
+    samples: Sequence[float],
+    *,
+    warm: bool = True,
 ) -> dict[str, Any]:
     ordered = sorted(samples)
     return {
         "metric": metric,
-        "unit": "s",
-        "device": "cpu",
-        "environment_id": environment,
+        "unit": unit,
+        "device": device,
+        "environment_id": sha256_json({"threads": request["threads"], "torch": torch.__version__})[:16],
         "variant": variant,
         "warm": warm,
         "samples": list(samples),
