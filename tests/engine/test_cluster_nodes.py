@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -13,12 +14,13 @@ from tensorfarm.farm.engine.config import EngineConfig, PoolSpec, RoleSpec
 from tensorfarm.farm.engine.job import Job, JobResult, Step
 from tensorfarm.farm.engine.pool import Engine
 
+NODE = {"node_ip_address": "127.0.0.1"}
 HEALTH = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "_system_config": HEALTH})
+    started = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "_system_config": HEALTH})
     yield started
     ray.shutdown()
     started.shutdown()
@@ -29,6 +31,10 @@ def job(job_id: str, function: str, **request: str) -> Job:
     return Job(job_id, "compile", (Step("plain", f"engine_steps:{function}", with_path, 120.0, 400 << 20),))
 
 
+def hanging(job_id: str, note: Path) -> Job:
+    return job(job_id, "touches_and_hangs", note=str(note))
+
+
 def first_result(engine: Engine) -> JobResult:
     for _ in range(120):
         if results := engine.poll(1.0):
@@ -36,8 +42,25 @@ def first_result(engine: Engine) -> JobResult:
     pytest.fail("nothing came back")
 
 
-def config(cluster: Cluster) -> EngineConfig:
-    return EngineConfig((PoolSpec("compile", "compile/cpu", actors=1),), {"plain": RoleSpec()}, cluster.address)
+def config(cluster: Cluster, actors: int = 1, opening_seconds: float = 120.0) -> EngineConfig:
+    pools = (PoolSpec("compile", "compile/cpu", actors),)
+    return EngineConfig(pools, {"plain": RoleSpec()}, cluster.address, opening_seconds=opening_seconds)
+
+
+def add_nodes(cluster: Cluster, *units: int) -> dict[str, Any]:
+    """Nodes by Ray's id, one for each number of units of the pool's resource."""
+    added = [cluster.add_node(**NODE, num_cpus=count, resources={"compile/cpu": count}) for count in units]
+    cluster.wait_for_nodes()
+    return {node.node_id: node for node in added}
+
+
+def kill_the_node_under(cluster: Cluster, engine: Engine, nodes: dict[str, Any], note: Path) -> str:
+    """Kill the node whose job wrote its pid into ``note``; Ray's id of that node."""
+    while not (note.exists() and note.read_text()):
+        engine.poll(0.1)
+    used = node_of(psutil.Process(int(note.read_text())))
+    cluster.remove_node(nodes[used], allow_graceful=False)
+    return used
 
 
 @pytest.mark.slow
@@ -49,27 +72,48 @@ def test_a_cluster_without_the_resource_is_refused_with_the_flag_to_add(cluster:
     assert not ray.is_initialized()
 
 
-def test_a_job_on_a_node_that_dies_is_lost_and_runs_again_on_another(cluster: Cluster, tmp_path: Path) -> None:
-    nodes = {
-        node.node_id: node for node in [cluster.add_node(num_cpus=1, resources={"compile/cpu": 1}) for _ in range(2)]
-    }
-    cluster.wait_for_nodes()
-    note = tmp_path / "note"
-    with Engine.start(config(cluster)) as engine:
-        engine.submit(job("job", "touches_and_hangs", note=str(note)))
-        while not (note.exists() and note.read_text()):
+@pytest.mark.slow
+def test_a_node_with_another_environment_is_refused_with_what_differs(cluster: Cluster) -> None:
+    cluster.add_node(**NODE, resources={"compile/cpu": 1}, env_vars={"CXXFLAGS": "-ffast-math"})
+    with pytest.raises(Refusal, match="has CXXFLAGS '-ffast-math' instead of 'unset'"):
+        Engine.start(config(cluster))
+    assert not ray.is_initialized()
+
+
+def test_a_dead_node_costs_a_job_one_loss_however_many_seats_it_had(cluster: Cluster, tmp_path: Path) -> None:
+    nodes, note = add_nodes(cluster, 4, 1), tmp_path / "note"
+    with Engine.start(config(cluster, actors=5)) as engine:
+        while engine.capacity("compile") < 10:
             engine.poll(0.1)
-        child = psutil.Process(int(note.read_text()))
-        (used,) = [node_id for node_id in nodes if node_of(child) == node_id]
-        cluster.remove_node(nodes[used], allow_graceful=False)
+        engine.submit(hanging("job", note))
+        used = kill_the_node_under(cluster, engine, nodes, note)
         lost = first_result(engine)
-        assert lost.outcomes == ()
-        assert lost.lost
-        assert lost.node_id.endswith(used[:12])
+        assert (lost.outcomes, lost.node_id[-12:]) == ((), used[:12])
         engine.submit(job("job", "ok"))
         again = first_result(engine)
-        assert again.outcomes[0].completed
+        assert again.outcomes[0].completed, again.lost
         assert again.node_id != lost.node_id
+
+
+@pytest.mark.slow
+def test_a_pool_waits_for_a_new_node_and_says_when_none_comes(cluster: Cluster, tmp_path: Path) -> None:
+    nodes, note = add_nodes(cluster, 1), tmp_path / "note"
+    with Engine.start(config(cluster)) as engine:
+        engine.submit(hanging("job", note))
+        kill_the_node_under(cluster, engine, nodes, note)
+        assert first_result(engine).lost
+        assert engine.capacity("compile") == 0
+        nodes = add_nodes(cluster, 1)
+        while engine.capacity("compile") == 0:
+            engine.poll(0.1)
+    note.unlink()
+    with Engine.start(config(cluster, opening_seconds=10.0)) as engine:
+        engine.submit(hanging("job", note))
+        kill_the_node_under(cluster, engine, nodes, note)
+        assert first_result(engine).lost
+        with pytest.raises(Refusal, match="has no supervisor left: no node offers compile/cpu any more") as gone:
+            first_result(engine)
+        assert gone.value.exit_code == 16
 
 
 def node_of(child: psutil.Process) -> str:

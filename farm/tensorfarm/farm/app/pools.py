@@ -17,23 +17,32 @@ _ROLES = {
         "tensorfarm.compiler.backends.fx",
         "tensorfarm.compiler.backends.inductor",
         "tensorfarm.farm.app.capturing",
+        "tensorfarm.farm.app.compiling",
+        "tensorfarm.farm.app.reproducing",
     ),
     "subject": (*_RUNTIME, "tensorfarm.gate.subject.run", "tensorfarm.farm.measure.pairs"),
     "judge": ("torch", "transformers", "tensorfarm.gate.judge"),
 }
 
 
+# More units of one resource than a cluster offers: there, a pool has a supervisor for each unit.
+_EVERY_UNIT = 1 << 16
+_SLOTS = 2
+
+
 def engine_config(address: str | None) -> EngineConfig:
-    """Pools for this machine, or for the cluster at ``address``.
+    """Pools for this machine, or for the cluster at ``address``: there, its nodes' resources say how many are at work.
 
     Compiling and gating share the cores; a measurement has a node to itself.
     """
     cores = os.cpu_count() or 1
+    actors = max(1, cores // 2) if address is None else _EVERY_UNIT
+    benches = 1 if address is None else _EVERY_UNIT
     return EngineConfig(
         pools=(
-            PoolSpec("compile", resource="farm_compile", actors=max(1, cores // 2), slots=min(cores, 2), cores=1),
-            PoolSpec("gate", resource="farm_gate", actors=max(1, cores // 2), slots=min(cores, 2), cores=1),
-            PoolSpec("bench", resource="farm_bench", actors=1, slots=1, cores=cores),
+            PoolSpec("compile", resource="farm_compile", actors=actors, slots=_SLOTS),
+            PoolSpec("gate", resource="farm_gate", actors=actors, slots=_SLOTS),
+            PoolSpec("bench", resource="farm_bench", actors=benches, slots=1),
         ),
         roles={name: RoleSpec(preload=modules) for name, modules in _ROLES.items()},
         address=address,

@@ -9,16 +9,20 @@ import logging
 import os
 import signal
 import socket
+import tempfile
 import threading
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import ray
+from ray import exceptions
 from ray._private import ray_constants
 from ray._private import worker as ray_worker
+from ray.util import get_node_ip_address
 
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.engine.classify import first_line
 from tensorfarm.farm.engine.config import PoolSpec
 
 _PROBE_SECONDS = 3.0
@@ -26,6 +30,8 @@ _PROBE_SECONDS = 3.0
 _HTTP2_SETTINGS = 4
 _HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _HTTP2_SETTINGS, 0, 0, 0, 0, 0])
 _LOOPBACK = "127.0.0.1"
+_LOOPBACK_NAMES = (_LOOPBACK, "localhost", "::1")
+_JOIN_TRIES = 3
 _OBJECT_STORE_BYTES = 128 << 20
 # Jobs travel as files: the object store stays small. A dead node is noticed in about two seconds.
 _HEALTH = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
@@ -100,7 +106,7 @@ def _only_this_machine() -> Generator[None]:
 
 
 def join(address: str) -> None:
-    """Connect to a running cluster. Raises Refusal where nothing answers within three seconds."""
+    """Connect to a running cluster. Raises Refusal where nothing answers within three seconds, or lacks the token."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise Refusal(f"{address!r} is no Ray address", limit="HOST:PORT", next_step="give the head node's address")
@@ -113,16 +119,66 @@ def join(address: str) -> None:
             next_step='start one with "ray start --head" there, or leave the address out to run on this machine',
         ) from None
     _keep_standard_output()
-    try:
-        with _signal_handlers_kept():
+    place = _only_this_machine() if _only_on_loopback(host, int(port)) else nullcontext()
+    with place, _signal_handlers_kept(), _few_retries(), _native_log() as native_log:
+        try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as problem:
-        text = str(problem).strip().splitlines() or [type(problem).__name__]
-        raise Refusal(
-            f"what answers at {address} is no Ray cluster that this driver can join: {text[0]}",
-            limit=f"Ray {ray.__version__}, Python of the same minor version",
-            next_step='ask "ray status" on the head node',
-        ) from None
+        except (ConnectionError, RuntimeError, ValueError, exceptions.RayError) as problem:
+            raise _refused(address, problem, native_log()) from None
+
+
+def _only_on_loopback(host: str, port: int) -> bool:
+    """Ray replaces a loopback address by this machine's outward one, where a cluster on loopback does not listen."""
+    if host not in _LOOPBACK_NAMES:
+        return False
+    try:
+        _probe(get_node_ip_address(), port)
+    except OSError:
+        return True
+    return False
+
+
+def _refused(address: str, problem: Exception, native_log: str) -> Refusal:
+    if isinstance(problem, exceptions.AuthenticationError) or "Unauthenticated" in native_log:
+        return Refusal(
+            f"the Ray cluster at {address} does not let this driver in without its token",
+            limit="RAY_AUTH_MODE=token and the head node's token in ~/.ray/auth_token",
+            next_step="copy that file from the head node (docs/cluster.md)",
+        )
+    return Refusal(
+        f"what answers at {address} is no Ray cluster that this driver can join: {first_line(problem)}",
+        limit=f"Ray {ray.__version__}, Python of the same minor version, a node of the cluster on this machine",
+        next_step='ask "ray status" on the head node',
+    )
+
+
+@contextmanager
+def _few_retries() -> Generator[None]:
+    """A server has answered: what it refuses now it refuses the twentieth time too."""
+    before = ray_constants.NUM_REDIS_GET_RETRIES
+    ray_constants.NUM_REDIS_GET_RETRIES = _JOIN_TRIES
+    try:
+        yield
+    finally:
+        ray_constants.NUM_REDIS_GET_RETRIES = before
+
+
+@contextmanager
+def _native_log() -> Generator[Callable[[], str]]:
+    """What Ray's C++ half writes to standard error: why it was refused is said nowhere else, and many times over."""
+    with tempfile.TemporaryFile() as file:
+        ours = os.dup(2)
+        os.dup2(file.fileno(), 2)
+
+        def written() -> str:
+            return os.pread(file.fileno(), 1 << 16, 0).decode(errors="replace")
+
+        try:
+            yield written
+        finally:
+            os.dup2(ours, 2)
+            os.close(ours)
+            _log.info("%s", written())
 
 
 def _probe(host: str, port: int) -> None:

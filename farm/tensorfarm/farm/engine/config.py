@@ -38,7 +38,8 @@ class EngineConfig:
     """``address`` of a Ray cluster, or None to start one on this machine, bound to loopback.
 
     ``cores_per_node`` overrides what Ray counts. A job is given up ``grace_seconds`` after the sum of its steps'
-    limits, and ``start_seconds`` later for each warm parent that it may have to wait for.
+    limits, and ``start_seconds`` later for each warm parent that it may have to wait for. A pool without a supervisor
+    waits ``opening_seconds`` for one: so long may a dead node take to be replaced.
     """
 
     pools: tuple[PoolSpec, ...]
@@ -47,3 +48,4 @@ class EngineConfig:
     cores_per_node: int | None = None
     grace_seconds: float = 30.0
     start_seconds: float = 120.0
+    opening_seconds: float = 120.0

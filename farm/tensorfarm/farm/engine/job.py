@@ -9,7 +9,7 @@ about the step.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ class Step:
     The function is given ``request`` (JSON) and ``threads`` in one dict and returns a JSON dict. Two keys of the
     request are also the child's: ``env`` is put into its environment, ``python_path`` in front of its ``sys.path``.
     ``memory_bytes`` limits what the child and every process below it take beyond the imports of their warm parent.
+    ``takes`` fills keys of the request with what an earlier step returned: key → (its function, a key of its value).
     """
 
     role: str
@@ -32,6 +33,7 @@ class Step:
     memory_bytes: int
     threads: int = 1
     tolerated: bool = False
+    takes: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def run_steps(job: Job, run: Callable[[Step], StepOutcome]) -> tuple[StepOutcome
     deaths: dict[str, Any] = {}
     for step in job.steps:
         told = {key: dict(value) for key, value in (("before", before), ("deaths", deaths)) if value}
-        outcome = run(replace(step, request={**step.request, "threads": step.threads, **told}))
+        taken = {key: before[function][name] for key, (function, name) in step.takes.items()}
+        outcome = run(replace(step, request={**step.request, "threads": step.threads, **taken, **told}))
         outcomes.append(outcome)
         if outcome.completed:
             before[step.function] = outcome.value

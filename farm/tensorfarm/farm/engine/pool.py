@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,8 @@ from tensorfarm.farm.engine.config import EngineConfig, PoolSpec
 from tensorfarm.farm.engine.job import Job, JobResult, decode_result, encode_job
 from tensorfarm.farm.engine.placement import Placement, Ticket
 from tensorfarm.farm.engine.supervisor import NoopSupervisor, Supervisor
+from tensorfarm.farm.engine.toolchain import installed_facts
 
-_OPENING_SECONDS = 120.0
 _FAILED_OPENINGS = 3
 _OVERDUE_CHECK_SECONDS = 1.0
 
@@ -70,6 +70,7 @@ class Engine:
         self._flights: dict[Any, _Flight] = {}
         self._references: dict[str, Any] = {}
         self._next_overdue_check = 0.0
+        self._facts = installed_facts()
 
     @classmethod
     def start(cls, config: EngineConfig, supervisor: type[Supervisor | NoopSupervisor] = Supervisor) -> Engine:
@@ -161,13 +162,18 @@ class Engine:
         seat = self._opening.pop(reference)
         actor = self._actors[seat]
         try:
-            actor.node, actor.node_name = ray.get(reference)
+            actor.node, actor.node_name, facts = ray.get(reference)
         except exceptions.RayError as problem:
             del self._actors[seat]
             if classify(problem) is Trouble.FARM_BUG:
                 raise EngineBug(cause_line(problem)) from problem
-            self._reopen(actor.pool, first_line(problem))
+            if actor.node:
+                self._open(actor.pool, avoided_node=actor.node)
+            else:
+                self._reopen(actor.pool, first_line(problem))
             return
+        if facts != self._facts:
+            raise _unlike_the_driver(actor.node_name, self._facts, facts)
         self._failed_openings[actor.pool.name] = 0
         cores = self._config.cores_per_node or cluster.node_cores(actor.node)
         self._placement.open_seat(seat, actor.pool.name, actor.node, cores, actor.pool.slots)
@@ -196,11 +202,16 @@ class Engine:
 
     def _check_openings(self) -> None:
         """Ray never says that an actor cannot start: no answer in time is an answer, where the pool has nobody else."""
+        allowed = self._config.opening_seconds
         for seat in self._opening.values():
             actor = self._actors[seat]
-            late = time.monotonic() - actor.opened > _OPENING_SECONDS
+            late = time.monotonic() - actor.opened > allowed
             if late and self._placement.seats(actor.pool.name) == 0:
-                raise _gone(actor.pool, f"no supervisor started in {_OPENING_SECONDS:g} s")
+                units = cluster.offered(actor.pool.resource)
+                have = (
+                    f"{units} units are taken by others" if units else f"no node offers {actor.pool.resource} any more"
+                )
+                raise _gone(actor.pool, f"{have}, and no supervisor started in {allowed:g} s")
 
     def _launch(self) -> None:
         for job_id, seat in self._placement.start():
@@ -246,7 +257,20 @@ class Engine:
             flight = self._flights[self._references[job_id]]
             self._forget(flight)
             yield JobResult(job_id, (), actor.node_name, reason, time.monotonic() - flight.started)
+        self._question_idle(actor.node)
         self._open(actor.pool, avoided_node=actor.node)
+
+    def _question_idle(self, node: str) -> None:
+        """The whole node may be dead: its idle actors answer again before they are seats again.
+
+        A dead node is free, so placement would choose it for the same job until that job has no attempt left.
+        """
+        occupied = {flight.seat for flight in self._flights.values()} | set(self._opening.values())
+        for seat, actor in self._actors.items():
+            if actor.node == node and seat not in occupied:
+                self._placement.close_seat(seat)
+                actor.opened = time.monotonic()
+                self._opening[actor.handle.node.remote()] = seat
 
     def _finish(self, flight: _Flight) -> None:
         self._forget(flight)
@@ -257,10 +281,20 @@ class Engine:
         del self._references[flight.job.job_id]
 
 
+def _unlike_the_driver(node_name: str, ours: Mapping[str, str], theirs: Mapping[str, str]) -> Refusal:
+    names = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+    told = ", ".join(f"{name} {theirs.get(name, 'unset')!r} instead of {ours.get(name, 'unset')!r}" for name in names)
+    return Refusal(
+        f"node {node_name} has {told}",
+        limit="one toolchain, the driver's, is part of every candidate of a sweep",
+        next_step="give every node the same environment (docs/cluster.md)",
+    )
+
+
 def _gone(pool: PoolSpec, reason: str) -> Refusal:
     return Refusal(
         f"pool {pool.name} has no supervisor left: {reason}",
-        limit=f"a node that offers {pool.resource}",
+        limit=f"a node with a unit of {pool.resource} to spare",
         next_step='see "ray status"; a sweep goes on with --resume',
         exit_code=16,
     )

@@ -37,16 +37,21 @@ def this_toolchain() -> Toolchain:
     """The toolchain of the running interpreter. Imports torch, to ask it for the instruction set it will use."""
     import torch  # only here: a driver that answers from its records never needs it
 
+    capability = torch.backends.cpu.get_cpu_capability()
+    return Toolchain({**installed_facts(), "cpu_capability": capability}, f"cpu/{capability}")
+
+
+def installed_facts() -> dict[str, str]:
+    """What a toolchain's facts are without importing torch: cheap enough to ask of every node."""
     facts = {"python": platform.python_version(), "machine": platform.machine(), "g++": _compiler_version()}
     for package in _PACKAGES:
         try:
             facts[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             facts[package] = "absent"
-    facts["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
     facts |= {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     facts["compiler_source"] = sources_digest("tensorfarm.compiler", "tensorfarm.contract")
-    return Toolchain(facts, f"cpu/{facts['cpu_capability']}")
+    return facts
 
 
 def sources_digest(*packages: str) -> str:
