@@ -29,6 +29,7 @@ _AT_LEAST = {
     "transformers": "5.0",
 }
 _APT_LINE = "apt-get install git make g++ python3-venv python3-dev"
+_ALERTING = ("prometheus", "promtool", "prometheus-alertmanager", "amtool")
 _PYTHON_AT_LEAST = "3.11"
 _MEMORY_GIB = 4.0
 
@@ -54,6 +55,7 @@ def examine(store: Path) -> list[Finding]:
         _memory(),
         _folder("store", lambda: _store(store)),
         _builds(),
+        _alerting(),
     ]
 
 
@@ -106,6 +108,15 @@ def _builds() -> Finding:
         return str(root)
 
     return _folder("build root", writable)
+
+
+def _alerting() -> Finding:
+    """Healthy either way: a sweep and ``farm alerts`` need none of these programs."""
+    absent = [name for name in _ALERTING if shutil.which(name) is None]
+    if not absent:
+        return Finding("alerting", True, ", ".join(_ALERTING))
+    advice = 'for alerts by webhook: run "apt-get install --no-install-recommends prometheus prometheus-alertmanager"'
+    return Finding("alerting", True, f"{', '.join(absent)} absent", advice)
 
 
 def _folder(what: str, look: Callable[[], str]) -> Finding:
