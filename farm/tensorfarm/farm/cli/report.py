@@ -1,8 +1,14 @@
-"""``farm report``: what the store knows, as tables."""
+"""``farm report``: what the store knows, as tables, as JSON, or as one page that stands alone.
+
+What only one report needs is imported inside it: torch for staleness, scipy for costs, matplotlib for a page.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
+from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,9 +16,14 @@ import typer
 from tensorfarm.farm.app.reading import moment, sweep_report
 from tensorfarm.farm.cli.options import DEFAULT_STORE, AsJson, AsOf, Store
 from tensorfarm.farm.cli.screen import screen
+from tensorfarm.farm.observe.presentation import Presentation
+from tensorfarm.farm.observe.report_table import print_report
 from tensorfarm.farm.observe.sweep_table import print_sweep
 
 application = typer.Typer(help="Reports over the store.", no_args_is_help=True)
+
+SweepId = Annotated[str, typer.Argument(help="Sweep id; the newest when left out.")]
+Html = Annotated[Path | None, typer.Option("--html", help="Write one stand-alone page with plots to this file.")]
 
 
 @application.callback()
@@ -21,12 +32,7 @@ def reports() -> None:
 
 
 @application.command("sweep")
-def sweep(
-    sweep_id: Annotated[str, typer.Argument(help="Sweep id; the newest when left out.")] = "",
-    store: Store = DEFAULT_STORE,
-    as_of: AsOf = None,
-    as_json: AsJson = False,
-) -> None:
+def sweep(sweep_id: SweepId = "", store: Store = DEFAULT_STORE, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """One row a cell: outcome, worst error against its limit, times, artifact."""
     report = sweep_report(store, sweep_id, moment(as_of))
     if as_json:
@@ -35,6 +41,76 @@ def sweep(
         console = screen()
         console.print(f"sweep {report.sweep_id}")
         print_sweep(console, report.cells, report.seconds)
+
+
+@application.command("cost")
+def cost(store: Store = DEFAULT_STORE, as_of: AsOf = None, as_json: AsJson = False, html: Html = None) -> None:
+    """One row a prediction: what was predicted, with its interval, and what was measured after it."""
+    from tensorfarm.farm.app.reports import costs
+
+    report = costs(store, moment(as_of))
+    _deliver(report, as_json, html, store, moment(as_of))
+
+
+@application.command("budget")
+def budget(
+    sweep_id: SweepId = "",
+    store: Store = DEFAULT_STORE,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+    html: Html = None,
+) -> None:
+    """One row a cell: what it might spend, what it spent, and after how many calls that has paid for itself."""
+    from tensorfarm.farm.app.reports import budgets
+
+    report = budgets(store, sweep_id, moment(as_of))
+    _deliver(report, as_json, html, store, moment(as_of))
+
+
+@application.command("staleness")
+def staleness(
+    older_than: Annotated[
+        float, typer.Option("--older-than", min=0.0, help="Days after which a measurement or a model is stale.")
+    ] = 7.0,
+    store: Store = DEFAULT_STORE,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+    html: Html = None,
+) -> None:
+    """One row a workload: every reason why what is known of it should be found out again."""
+    from tensorfarm.farm.app.staleness import staleness as stale
+
+    report = stale(store, older_than, moment(as_of))
+    _deliver(report, as_json, html, store, moment(as_of))
+
+
+@application.command("regressions")
+def regressions(
+    every: Annotated[bool, typer.Option("--all", help="Fixed and dismissed ones too.")] = False,
+    store: Store = DEFAULT_STORE,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+    html: Html = None,
+) -> None:
+    """One row a regression: how much slower, how sure that is, since when, and what did it."""
+    from tensorfarm.farm.app.reports import regressions as known
+
+    report = known(store, every=every, as_of=moment(as_of))
+    _deliver(report, as_json, html, store, moment(as_of))
+
+
+def _deliver(report: Presentation, as_json: bool, html: Path | None, store: Path, as_of: datetime | None) -> None:
+    """The page where one was asked for, and the table or the JSON."""
+    if html is not None:
+        from tensorfarm.farm.app.report_page import write_page
+
+        write_page(html, report, store, as_of)
+    if as_json:
+        print(json.dumps(report.as_json(), default=str))
+    else:
+        print_report(screen(), report)
+    if html is not None:
+        print(f"page: {html}", file=sys.stderr if as_json else sys.stdout)
 
 
 def register(parent: typer.Typer) -> None:

@@ -53,6 +53,12 @@ class LiveProgress:
         elif isinstance(event, e.JobLost):
             text = f"[yellow]{event.subject}: {event.stage} lost ({escape(event.reason)}); it is run again"
             self.console.print(text, soft_wrap=True)
+        elif isinstance(event, e.BisectionStarted):
+            words = f"[dim]{event.subject}: refused; bisecting {event.n_sites} sites, {event.width} probes a round"
+            self.console.print(words, soft_wrap=True)
+        elif isinstance(event, e.ProbeDecided):
+            words = f"[dim]  round {event.round}: {event.probe} on is {event.outcome} ({event.seconds:.1f} s)"
+            self.console.print(words, soft_wrap=True)
         else:
             self._bar.update(self._task, last=f"{event.subject}: {_WORDS.get(type(event), '')}")
 
@@ -77,4 +83,12 @@ _WORDS: dict[type[e.Event], str] = {
     e.CacheAnswered: "answered from the cache",
     e.Measured: "measured",
     e.MeasureFailed: "not measured",
+    e.PredictionMade: "predicted",
+    e.TaskRejected: "not worth compiling",
+    e.BisectionFinished: "bisected",
+    e.RegressionNominated: "looks slower than its baseline",
+    e.Compared: "compared with its baseline",
+    e.RegressionConfirmed: "slower than its baseline",
+    e.RegressionDismissed: "not shown to be slower",
+    e.RegressionFixed: "no slower than its baseline any more",
 }

@@ -28,7 +28,7 @@ def print_sweep(console: Console, rows: Sequence[Row], shares: Mapping[str, floa
         if label != pipeline:
             console.print(f"{label} is {pipeline}", markup=False)
     console.print("forward and gradient: worst error as a share of its limit")
-    parts = ", ".join(f"{stage} {shares.get(stage, 0.0):.1f} s" for stage in (*Stage, REST))
+    parts = ", ".join(f"{stage} {shares[stage]:.1f} s" for stage in (*Stage, REST) if shares.get(stage))
     console.print(f"wall {sum(shares.values()):.1f} s: {parts}")
 
 
