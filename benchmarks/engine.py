@@ -50,6 +50,9 @@ class NoopDesk:
         stage = stage_of(command)
         return Job(f"{stage}:{subject_of(command)}", c.POOL_OF[stage], ())
 
+    def events_of(self, command: c.JobCommand, result: JobResult) -> Sequence[e.Event]:
+        return [self.event_of(command, result)]
+
     def event_of(self, command: c.JobCommand, result: JobResult) -> e.Event:
         subject = subject_of(command)
         match command:
@@ -89,6 +92,11 @@ class NoopDesk:
                     yield e.ArtifactAdmitted(
                         self.sweep_id, cell.id, candidate_id, semantic_hash, artifact, size, "uri", gate_run_id
                     )
+                case c.Consider(cell, candidate_id, _, message):
+                    yield e.CandidateEnded(
+                        self.sweep_id, cell.id, candidate_id, cell.program.name, cell.backend, cell.pipeline,
+                        Outcome.ADMITTED, "", message,
+                    )  # fmt: skip
                 case c.End(cell, candidate_id, outcome, kind, message):
                     yield e.CandidateEnded(
                         self.sweep_id, cell.id, candidate_id, cell.program.name, cell.backend, cell.pipeline,

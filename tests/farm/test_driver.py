@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -12,16 +13,16 @@ from hypothesis import strategies as st
 from tensorfarm.contract import events as e
 from tensorfarm.contract.outcome import Outcome, Status
 from tensorfarm.farm.app.driver import Driver
-from tensorfarm.farm.app.jobs import stage_of, subject_of
 from tensorfarm.farm.engine.job import Job, JobResult
 from tensorfarm.farm.engine.simulated import SimulatedEngine
 from tensorfarm.farm.pipeline import commands as c
-from tensorfarm.farm.pipeline.commands import POOL_OF, Stage
-from tensorfarm.farm.pipeline.plan import Plan, PlannedProgram
+from tensorfarm.farm.pipeline.commands import POOL_OF, Stage, part_of, stage_of, subject_of
+from tensorfarm.farm.pipeline.plan import BisectPlan, Cell, Plan, PlannedProgram
 from tensorfarm.farm.pipeline.reactions import Limits, job_commands
 from tensorfarm.farm.pipeline.state import SweepState
 
 SWEEP = "tests-1"
+N_SITES, CULPRIT = 9, 4
 
 
 class Killed(Exception):
@@ -54,9 +55,15 @@ class FakeDesk:
     def __init__(self, losses: dict[str, int] | None = None) -> None:
         self.losses = dict(losses or {})
         self.compiled: list[str] = []
+        self.probed: list[tuple[str, str]] = []
+        self.culprits: dict[str, int | None] = {}
 
     def job(self, command: c.JobCommand) -> Job:
-        return Job(f"{stage_of(command)}:{subject_of(command)}", POOL_OF[stage_of(command)], ())
+        name = f"{stage_of(command)}:{subject_of(command)}:{part_of(command)}"
+        return Job(name, POOL_OF[stage_of(command)], ())
+
+    def events_of(self, command: c.JobCommand, result: JobResult) -> Sequence[e.Event]:
+        return [self.event_of(command, result)]
 
     def event_of(self, command: c.JobCommand, result: JobResult) -> e.Event:
         stage, subject = stage_of(command), subject_of(command)
@@ -74,14 +81,35 @@ class FakeDesk:
                     return e.CompileFailed(
                         SWEEP, subject, candidate_id, Outcome.COMPILE_FAILURE, "crash", "SIGSEGV", 0.1
                     )
-                return e.CandidateCompiled(SWEEP, subject, candidate_id, "hash", "art" + cell.id, 1, "uri", 0.1)
+                artifact = "art" + cell.id
+                return e.CandidateCompiled(
+                    SWEEP, subject, candidate_id, "hash", artifact, 1, "uri", 0.1, n_sites=N_SITES
+                )
             case c.RunGate(cell, candidate_id):
                 wrong = cell.pipeline == "wrong"
                 outcome = Outcome.CONFORMANCE_FAILURE if wrong else Outcome.ADMITTED
                 status = Status.FAIL if wrong else Status.PASS
-                return e.GateDecided(SWEEP, subject, candidate_id, "g", "a", status, outcome, "", "", "v", "", 0.1)
+                rows = ({"check_name": "forward", "status": "fail"},) if wrong else ()
+                return e.GateDecided(
+                    SWEEP, subject, candidate_id, "g", "a", status, outcome, "", "", "v", "", 0.1, rows
+                )
             case c.RunBench(_, candidate_id):
                 return e.Measured(SWEEP, subject, candidate_id, "a", 0.1)
+            case c.RunProbe():
+                self.probed.append((subject, str(command.switches)))
+                said = "bad" if command.switches.on(CULPRIT) else "good"
+                told = (command.step, command.round, "fx", str(command.switches), said, "", 0.1)
+                return e.ProbeDecided(SWEEP, subject, command.bisection_id, command.candidate_id, *told)
+            case c.RunReproduce():
+                return self.finished(command.cell, command.candidate_id, command.found.result.culprit)
+            case c.RunCompare():
+                return compared(command.cell, command.candidate_id, command.baseline, command.baseline_artifact)
+
+    def finished(self, cell: Cell, candidate_id: str, culprit: int | None) -> e.BisectionFinished:
+        self.culprits[cell.id] = culprit
+        return e.BisectionFinished(
+            SWEEP, cell.id, "b", candidate_id, "confirmed", "p", "s", -1, (), 1, 1, 0.1, "", False, f"site {culprit}"
+        )
 
     def perform(self, commands: Sequence[c.LocalCommand]) -> Iterable[e.Event]:
         for command in commands:
@@ -112,15 +140,44 @@ class FakeDesk:
                 case c.GiveUpCapture(program, message):
                     outcome = Outcome.INFRASTRUCTURE_EXHAUSTED
                     yield e.CaptureFailed(SWEEP, program.name, "m:f", outcome, "", message, 0.0)
+                case c.StartBisection(cell, candidate_id, n_sites, width, failure):
+                    yield e.BisectionStarted(SWEEP, cell.id, "b" + cell.id, candidate_id, "fx", n_sites, width, failure)
+                case c.FinishBisection(cell, candidate_id):
+                    yield self.finished(cell, candidate_id, None)
+                case c.Consider(cell, candidate_id):
+                    yield from self.considered(cell, candidate_id)
+                case c.Settle(cell, candidate_id, compared_with):
+                    outcome = Outcome.PERFORMANCE_REGRESSION
+                    assert {item.baseline for item in compared_with} == {"last_accepted", "anchor"}
+                    yield e.CandidateEnded(SWEEP, cell.id, candidate_id, "p", "fx", "x", outcome, "", "")
+                case c.GiveUpComparison(cell, candidate_id, _, baseline, artifact):
+                    yield compared(cell, candidate_id, baseline, artifact)
+
+    def considered(self, cell: Cell, candidate_id: str) -> Iterable[e.Event]:
+        if cell.pipeline == "slow":
+            for baseline in ("last_accepted", "anchor"):
+                yield e.RegressionNominated(
+                    SWEEP, cell.id, "r", "w", candidate_id, "a", baseline, "old", "m", "cpu", 2, 1, 3, 1, "worse", ""
+                )
+        else:
+            yield e.CandidateEnded(SWEEP, cell.id, candidate_id, "p", "fx", "x", Outcome.ADMITTED, "", "")
 
 
-PIPELINES = ("good", "wrong", "crashes", "cached")
-PLAN = Plan(tuple(PlannedProgram(name, "m:f", "training", PIPELINES) for name in ("one", "two", "broken")))
+def compared(cell: Cell, candidate_id: str, baseline: str, artifact: str) -> e.Compared:
+    said = ("m", "cpu", "worse", 2.0, 1.9, 2.1, 1.1, 1.1, "", 0.1)
+    return e.Compared(SWEEP, cell.id, candidate_id, "a", baseline, artifact, *said)
+
+
+PIPELINES = ("good", "wrong", "crashes", "cached", "slow")
+PLAN = Plan(
+    tuple(PlannedProgram(name, "m:f", "training", PIPELINES) for name in ("one", "two", "broken")), BisectPlan(2, 8)
+)
 EXPECTED = {
     "good": Outcome.ADMITTED,
     "wrong": Outcome.CONFORMANCE_FAILURE,
     "crashes": Outcome.COMPILE_FAILURE,
     "cached": Outcome.ADMITTED,
+    "slow": Outcome.PERFORMANCE_REGRESSION,
 }
 
 
@@ -151,11 +208,11 @@ def test_every_cell_ends_with_its_own_outcome() -> None:
 def test_a_cached_cell_is_never_compiled() -> None:
     desk = FakeDesk()
     driver_over(MemoryRecorder(), desk).run(engine_of())
-    assert sorted(desk.compiled) == [f"{p}/{q}" for p in ("one", "two") for q in ("crashes", "good", "wrong")]
+    assert sorted(desk.compiled) == [f"{p}/{q}" for p in ("one", "two") for q in ("crashes", "good", "slow", "wrong")]
 
 
 @settings(deadline=None, max_examples=60)
-@given(dies_at=st.lists(st.integers(1, 12), min_size=1, max_size=4), after=st.booleans(), slots=st.integers(1, 8))
+@given(dies_at=st.lists(st.integers(1, 30), min_size=1, max_size=4), after=st.booleans(), slots=st.integers(1, 8))
 def test_a_driver_killed_anywhere_and_started_again_ends_with_the_same_table(
     dies_at: list[int], after: bool, slots: int
 ) -> None:
@@ -190,6 +247,51 @@ def test_a_job_lost_too_often_ends_as_infrastructure_exhausted() -> None:
     assert sum(record.type == "JobLost" for record in recorder.records) == Limits().losses
 
 
+def test_a_refused_candidate_is_bisected_before_its_cell_ends() -> None:
+    recorder, desk = MemoryRecorder(), FakeDesk()
+    driver = driver_over(recorder, desk)
+    assert driver.run(engine_of())
+    assert desk.culprits == {"one/wrong": CULPRIT, "two/wrong": CULPRIT}
+    told = [e.decoded(r) for r in recorder.records if r.type == "CandidateEnded" and r.subject == "one/wrong"]
+    assert [item.message for item in told if isinstance(item, e.CandidateEnded)] == [f"; bisected: site {CULPRIT}"]
+
+
+def test_no_more_cells_are_bisected_than_the_plan_says() -> None:
+    desk = FakeDesk()
+    state = SweepState(Plan(PLAN.programs, BisectPlan(2, 1)), SWEEP)
+    assert Driver(state, MemoryRecorder(), desk).run(engine_of())
+    assert len(desk.culprits) == 1
+    assert_right_end(state)
+
+
+def test_a_bisection_whose_probes_are_lost_too_often_is_given_up_and_the_cell_keeps_its_outcome() -> None:
+    class Loser(FakeDesk):
+        def event_of(self, command: c.JobCommand, result: JobResult) -> e.Event:
+            if isinstance(command, c.RunProbe):
+                return e.JobLost(SWEEP, subject_of(command), Stage.PROBE, "node died", "n1")
+            return super().event_of(command, result)
+
+    desk = Loser()
+    driver = driver_over(MemoryRecorder(), desk)
+    assert driver.run(engine_of())
+    assert_right_end(driver.state)
+    assert set(desk.culprits.values()) == {None}
+
+
+@pytest.mark.parametrize("dies_at", range(10, 20))
+def test_a_killed_bisection_goes_on_where_it_stopped(dies_at: int) -> None:
+    recorder = MemoryRecorder(dies_at=dies_at, after=True)
+    with contextlib.suppress(Killed):
+        driver_over(recorder, FakeDesk()).run(engine_of())
+    recorder.dies_at = -1
+    answered = {e.decoded(record) for record in recorder.records if record.type == "ProbeDecided"}
+    desk = FakeDesk()
+    assert driver_over(recorder, desk).run(engine_of())
+    known = {(item.subject, item.probe) for item in answered if isinstance(item, e.ProbeDecided)}
+    assert not known & set(desk.probed)
+    assert set(desk.culprits.values()) <= {CULPRIT}
+
+
 def test_a_stopped_driver_leaves_a_state_that_goes_on() -> None:
     recorder, polls = MemoryRecorder(), iter([False, False, True])
     first = driver_over(recorder, FakeDesk())
@@ -207,7 +309,7 @@ def test_downstream_work_is_started_before_upstream_work() -> None:
     capture = c.RunCapture(state.plan.programs[0])
     state.apply(desk.event_of(capture, JobResult("", (), "")))
     for cell in state.plan.programs[0].cells():
-        for event in desk.perform([c.Submit(cell, "hash", "spec", "f")]):
+        for event in desk.perform([c.Submit(cell, "hash", "spec", "f", {})]):
             state.apply(event)
     state.apply(e.CandidateCompiled(SWEEP, "p/a", "idp/a", "hash", "art", 1, "uri", 0.1))
     chosen = list(job_commands(state, set(), {"compile": 1, "gate": 1}, Limits()))

@@ -10,12 +10,13 @@ from typing import Any
 
 from tensorfarm.contract.capture import capture
 from tensorfarm.contract.program import Program
+from tensorfarm.cost_model.features import features_of_program
 
 
 def capture_program(request: Mapping[str, Any]) -> dict[str, Any]:
     """Capture ``request["source"]`` into the folder ``request["programs"]``; the file's name is its sha256.
 
-    Returns the fields of a ``ProgramCaptured`` event and the canonical text.
+    Returns the fields of a ``ProgramCaptured`` event, features for ``request["mode"]``, and the canonical text.
     """
     started = time.perf_counter()
     program = capture(request["source"])
@@ -32,6 +33,7 @@ def capture_program(request: Mapping[str, Any]) -> dict[str, Any]:
         "n_nodes": len(program.graph.nodes),
         "weight_bytes": sum(tensor.numel() * tensor.element_size() for tensor in program.weights.values()),
         "seconds": time.perf_counter() - started,
+        "features": features_of_program(program.graph, request["mode"]),
         "canonical": program.canonical,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,9 +14,12 @@ from tensorfarm.contract.identity import CandidateKey
 from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.outcome import Outcome
 from tensorfarm.farm.app.admission import ArtifactCache
-from tensorfarm.farm.app.jobs import JobBook, event_of
+from tensorfarm.farm.app.costing import CostDesk
+from tensorfarm.farm.app.jobs import JobBook
+from tensorfarm.farm.app.results import event_of, lost_event, not_compared
 from tensorfarm.farm.engine.job import Job, JobResult
 from tensorfarm.farm.pipeline import commands as c
+from tensorfarm.farm.pipeline.plan import Cell
 
 
 @dataclass(frozen=True)
@@ -27,18 +31,32 @@ class SweepDesk:
     contract: NumericalContract
     cache: ArtifactCache
     approvals: Approvals | None
+    costs: CostDesk
 
     def job(self, command: c.JobCommand) -> Job:
         return self.book.job(command)
 
-    def event_of(self, command: c.JobCommand, result: JobResult) -> e.Event:
-        """The event of a result; a capture that is not the approved program becomes ``semantic_drift`` here."""
-        event = event_of(self.sweep_id, command, result)
-        if self.approvals is None or not isinstance(event, e.ProgramCaptured) or not isinstance(command, c.RunCapture):
+    def events_of(self, command: c.JobCommand, result: JobResult) -> Sequence[e.Event]:
+        """The events of a result: what happened, and what is predicted from it before anything of it is measured."""
+        if (lost := lost_event(self.sweep_id, command, result)) is not None:
+            return [lost]
+        if isinstance(command, c.RunReproduce):
+            last = result.outcomes[-1]
+            return [
+                self.book.bisections.reproduced(command, last.value if last.completed else {"message": last.message})
+            ]
+        event = event_of(self.sweep_id, command, result, self.book.config.budget.compile_seconds or math.inf)
+        if isinstance(command, c.RunCapture) and isinstance(event, e.ProgramCaptured):
+            return [self._approved(command, event, result.outcomes[-1].value["canonical"])]
+        if isinstance(command, c.RunCompile) and isinstance(event, e.CandidateCompiled):
+            return [event, *self.costs.lowered(command.cell, event)]
+        return [event]
+
+    def _approved(self, command: c.RunCapture, event: e.ProgramCaptured, canonical: str) -> e.Event:
+        """A capture that is not the approved program becomes ``semantic_drift``."""
+        if self.approvals is None:
             return event
-        refusal = self.approvals.refusal(
-            command.program.source, event.semantic_hash, result.outcomes[-1].value["canonical"]
-        )
+        refusal = self.approvals.refusal(command.program.source, event.semantic_hash, canonical)
         if refusal is None:
             return event
         return e.CaptureFailed(
@@ -60,6 +78,16 @@ class SweepDesk:
             match command:
                 case c.Admit():
                     yield self._admit(command)
+                case c.StartBisection():
+                    yield self.book.bisections.started(command)
+                case c.FinishBisection():
+                    yield self.book.bisections.finished(command)
+                case c.Consider():
+                    yield from self._considered(command)
+                case c.Settle():
+                    yield from self._settled(command)
+                case c.GiveUpComparison():
+                    yield self._not_compared(command)
                 case c.End():
                     yield self._end(command)
                 case c.GiveUpCapture(program, message):
@@ -71,8 +99,10 @@ class SweepDesk:
     def _submit(self, commands: Sequence[c.Submit]) -> Iterable[e.Event]:
         submitted = [self._submitted(command) for command in commands]
         answers = self.cache.answers([event.candidate_id for event in submitted]) if submitted else {}
-        for event in submitted:
+        for command, event in zip(commands, submitted, strict=True):
             yield event
+            if event.candidate_id not in answers:
+                yield from self.costs.submitted(command, event)
             if (answer := answers.get(event.candidate_id)) is not None:
                 yield e.CacheAnswered(
                     self.sweep_id,
@@ -131,6 +161,45 @@ class SweepDesk:
             uri=str(place.relative_to(self.cache.layout.root)),
             gate_run_id=command.gate_run_id,
         )
+
+    def _considered(self, command: c.Consider) -> Iterable[e.Event]:
+        """Without a suspicion the cell ends here."""
+        cell, candidate_id = command.cell, command.candidate_id
+        events = self.book.regressions.considered(cell.id, self._workload(cell), candidate_id, command.artifact_sha256)
+        yield from events
+        if not any(isinstance(event, e.RegressionNominated) for event in events):
+            yield self._weighed(cell, candidate_id, events, command.message)
+
+    def _settled(self, command: c.Settle) -> Iterable[e.Event]:
+        cell, candidate_id, compared = command.cell, command.candidate_id, command.compared
+        events = self.book.regressions.settled(
+            cell.id, self._workload(cell), candidate_id, compared[0].artifact_sha256, compared
+        )
+        yield from events
+        yield self._weighed(cell, candidate_id, events, command.message)
+
+    def _weighed(self, cell: Cell, candidate_id: str, events: Sequence[e.Event], message: str) -> e.CandidateEnded:
+        """The end of a cell whose speed is known: admitted, and worse than its baseline or not."""
+        slower = next((event for event in events if isinstance(event, e.RegressionConfirmed)), None)
+        if slower is None:
+            return self._end(c.End(cell, candidate_id, Outcome.ADMITTED, "", message))
+        said = f"slower than {slower.baseline}: {slower.message}"
+        return self._end(c.End(cell, candidate_id, Outcome.PERFORMANCE_REGRESSION, slower.baseline, said))
+
+    def _not_compared(self, command: c.GiveUpComparison) -> e.Compared:
+        return e.Compared(
+            self.sweep_id,
+            command.cell.id,
+            candidate_id=command.candidate_id,
+            artifact_sha256=command.artifact_sha256,
+            baseline=command.baseline,
+            baseline_artifact=command.baseline_artifact,
+            seconds=0.0,
+            **not_compared(command.message),
+        )
+
+    def _workload(self, cell: Cell) -> str:
+        return self.book.workload(cell)
 
     def _end(self, command: c.End) -> e.CandidateEnded:
         cell = command.cell

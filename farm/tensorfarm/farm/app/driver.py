@@ -14,7 +14,7 @@ from typing import Protocol
 from tensorfarm.contract import events as e
 from tensorfarm.farm.engine.job import Job, JobResult
 from tensorfarm.farm.pipeline import commands as c
-from tensorfarm.farm.pipeline.commands import Stage, stage_of, subject_of
+from tensorfarm.farm.pipeline.commands import Stage, part_of, stage_of, subject_of
 from tensorfarm.farm.pipeline.reactions import Limits, exhausted, job_commands, local_commands
 from tensorfarm.farm.pipeline.state import SweepState
 
@@ -39,7 +39,7 @@ class Desk(Protocol):
     """What a driver asks of the sweep it drives: jobs for commands, events for results and for its own steps."""
 
     def job(self, command: c.JobCommand) -> Job: ...
-    def event_of(self, command: c.JobCommand, result: JobResult) -> e.Event: ...
+    def events_of(self, command: c.JobCommand, result: JobResult) -> Sequence[e.Event]: ...
     def perform(self, commands: Sequence[c.LocalCommand]) -> Iterable[e.Event]: ...
 
 
@@ -111,11 +111,12 @@ class Driver:
 
     def _start_jobs(self, runner: JobRunner) -> None:
         room = {pool: runner.capacity(pool) for pool in POOLS}
-        running = {(stage_of(command), subject_of(command)) for command in self._in_flight.values()}
+        running = {(stage_of(command), subject_of(command), part_of(command)) for command in self._in_flight.values()}
         for command in job_commands(self.state, running, room, self.limits):
             job = self.desk.job(command)
             self._in_flight[job.job_id] = command
             runner.submit(job)
 
     def _collect(self, results: Sequence[JobResult]) -> None:
-        self.record([self.desk.event_of(self._in_flight.pop(result.job_id), result) for result in results])
+        answered = [(self._in_flight.pop(result.job_id), result) for result in results]
+        self.record([event for command, result in answered for event in self.desk.events_of(command, result)])

@@ -18,11 +18,14 @@ from tensorfarm.contract.numerics import parse_contract
 from tensorfarm.contract.outcome import INTERRUPTED_EXIT_CODE, sweep_exit_code
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.app.admission import ArtifactCache
+from tensorfarm.farm.app.bisection import BisectionDesk
+from tensorfarm.farm.app.costing import CostDesk
 from tensorfarm.farm.app.desk import SweepDesk
 from tensorfarm.farm.app.driver import Driver
 from tensorfarm.farm.app.interruption import Interruption
 from tensorfarm.farm.app.jobs import JobBook
 from tensorfarm.farm.app.pools import engine_config
+from tensorfarm.farm.app.regression import RegressionDesk
 from tensorfarm.farm.app.sweep_file import SweepConfig, read_sweep_file
 from tensorfarm.farm.engine.pool import Engine
 from tensorfarm.farm.engine.toolchain import Toolchain, this_toolchain
@@ -39,11 +42,11 @@ from tensorfarm.gate.judge import gate_version
 class SweepRequest:
     """What the command line asked for. A resume needs neither ``config`` nor ``sweep_id``: the newest one is meant.
 
-    ``lock`` takes the place of the lock file that the sweep file names.
+    ``config`` is a sweep file, or what one would say; ``lock`` takes the place of the lock file that the file names.
     """
 
     store: Path
-    config: Path | None = None
+    config: Path | SweepConfig | None = None
     lock: Path | None = None
     resume: bool = False
     sweep_id: str = ""
@@ -72,10 +75,11 @@ def run_sweep(request: SweepRequest, watch: Watch) -> SweepResult:
     as interrupted.
     """
     started = time.monotonic()
-    config = read_sweep_file(request.config, request.lock) if request.config else None
+    config = read_sweep_file(request.config, request.lock) if isinstance(request.config, Path) else request.config
     if config is not None:
         _refuse_unknown_names(config)
-    layout = StoreLayout(request.store)
+    # Nodes of a cluster work in folders of their own.
+    layout = StoreLayout(request.store.absolute())
     layout.create()
     with closing(Journal(layout, claim_writer(layout))) as journal, Interruption() as interruption:
         toolchain = this_toolchain()
@@ -85,7 +89,7 @@ def run_sweep(request: SweepRequest, watch: Watch) -> SweepResult:
             driver = _driver(layout, toolchain, sweep_id, opened, journal)
             driver.stopped, driver.watch = interruption.requested, watch.saw
             if not opened.history:
-                driver.record([_started(sweep_id, opened.config, toolchain)])
+                driver.record([_started(sweep_id, opened.config, toolchain), *_budgets(sweep_id, opened.config)])
             watch.began(driver.state)
             if not _driven(driver, request.address, interruption):
                 return SweepResult(sweep_id, INTERRUPTED_EXIT_CODE, False)
@@ -175,16 +179,29 @@ def _started(sweep_id: str, config: SweepConfig, toolchain: Toolchain) -> e.Swee
     )
 
 
+def _budgets(sweep_id: str, config: SweepConfig) -> list[e.BudgetDeclared]:
+    """What a cell of this sweep may cost."""
+    limits = {"compile_seconds": config.budget.compile_seconds, "calls": config.budget.calls}
+    return [
+        e.BudgetDeclared(sweep_id, sweep_id, scope=sweep_id, metric=metric, limit_value=limit)
+        for metric, limit in limits.items()
+        if limit is not None
+    ]
+
+
 def _driver(layout: StoreLayout, toolchain: Toolchain, sweep_id: str, opened: _Opened, journal: Journal) -> Driver:
     """A driver that stands where the history ends."""
     state = SweepState(opened.config.plan, sweep_id)
     for record in opened.history:
         state.apply(e.decoded(record))
+    config = opened.config
+    regressions = RegressionDesk(layout, sweep_id, config.threshold)
     desk = SweepDesk(
         sweep_id,
-        JobBook(opened.config, layout, toolchain),
-        parse_contract(opened.config.contract),
+        JobBook(config, layout, toolchain, BisectionDesk(sweep_id, layout), regressions),
+        parse_contract(config.contract),
         ArtifactCache(layout, gate_version()),
-        Approvals(Path(opened.config.lock)) if opened.config.lock else None,
+        Approvals(Path(config.lock)) if config.lock else None,
+        CostDesk.open(sweep_id, layout, toolchain.target, config.budget.calls),
     )
     return Driver(state, journal, desk)

@@ -19,8 +19,10 @@ from tensorfarm.contract.ir_contract import MAY_CHANGE, MUST_NOT_CHANGE, IrContr
 from tensorfarm.contract.numerics import parse_contract, read_contract, refuse_invalid
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.yaml_file import read_yaml
-from tensorfarm.farm.pipeline.plan import Plan, PlannedProgram
+from tensorfarm.farm.pipeline.plan import BisectPlan, Plan, PlannedProgram
 
+DEFAULT_THRESHOLD = 0.1
+DEFAULT_WIDTH = 2
 _GIB = 1 << 30
 _STRICT: Mapping[str, Any] = {"may_change": [*MAY_CHANGE], "must_not_change": [*MUST_NOT_CHANGE]}
 
@@ -41,11 +43,24 @@ class StageLimits:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What a cell may cost; None where nothing is limited.
+
+    ``compile_seconds`` ends a compilation that takes longer. ``calls`` is how often the artifact is going to be called:
+    a candidate that is predicted not to earn back its compilation in as many is not compiled.
+    """
+
+    compile_seconds: float | None = None
+    calls: float | None = None
+
+
+@dataclass(frozen=True)
 class SweepConfig:
     """A sweep, normalised. ``contract`` and ``ir_contract`` are the parsed files, checked when they were read.
 
-    ``python_path`` holds absolute folders; ``pairs`` is the number of ABBA pairs of a measurement. ``lock`` is the
-    absolute path of the approvals, empty where there are none.
+    ``python_path`` holds absolute folders. ``pairs`` is the number of ABBA pairs of a measurement, 0 for none;
+    ``threshold`` the slow-down that matters, as a share of the baseline's time. ``lock`` is the absolute path of the
+    approvals, empty where there are none.
     """
 
     name: str
@@ -55,8 +70,11 @@ class SweepConfig:
     programs: tuple[PlannedProgram, ...]
     limits: StageLimits
     pairs: int
+    threshold: float
     seed: int
     lock: str
+    bisect: BisectPlan
+    budget: Budget
 
     @property
     def judged_under(self) -> str:
@@ -65,7 +83,7 @@ class SweepConfig:
 
     @property
     def plan(self) -> Plan:
-        return Plan(self.programs)
+        return Plan(self.programs, self.bisect, measured=self.pairs > 0)
 
     def to_json(self) -> str:
         return canonical_json({"format": "tensorfarm.sweep/1", **asdict(self)})
@@ -85,8 +103,12 @@ class SweepConfig:
             ),
             limits=StageLimits(**value["limits"]),
             pairs=value["pairs"],
+            threshold=value.get("threshold", DEFAULT_THRESHOLD),
             seed=value["seed"],
             lock=value["lock"],
+            # A sweep of a version without these fields never asked for them.
+            bisect=BisectPlan(**value.get("bisect", {})),
+            budget=Budget(**value.get("budget", {})),
         )
 
 
@@ -102,7 +124,11 @@ def read_sweep_file(path: Path, lock: Path | None = None) -> SweepConfig:
     """
     value = read_yaml(path, "sweep file")
     refuse_invalid(value, schema(), str(path))
-    folder = path.resolve().parent
+    return config_of(value, path.resolve().parent, lock)
+
+
+def config_of(value: Mapping[str, Any], folder: Path, lock: Path | None = None) -> SweepConfig:
+    """Normalise what a sweep file in ``folder`` says."""
     contract_path, ir_path = folder / value["contract"], value.get("ir_contract")
     read_contract(contract_path)
     return SweepConfig(
@@ -114,9 +140,16 @@ def read_sweep_file(path: Path, lock: Path | None = None) -> SweepConfig:
         limits=StageLimits(**value.get("limits", {})),
         # JSON schema calls 3.0 an integer too.
         pairs=int(value.get("measure", {}).get("pairs", 12)),
+        threshold=float(value.get("measure", {}).get("threshold", DEFAULT_THRESHOLD)),
         seed=int(value.get("seed", 0)),
         lock=_lock(lock or (folder / value["lock"] if "lock" in value else None), folder),
+        bisect=_bisect_plan(value.get("bisect", {})),
+        budget=Budget(**value.get("budget", {})),
     )
+
+
+def _bisect_plan(value: Mapping[str, Any]) -> BisectPlan:
+    return BisectPlan(int(value.get("width", DEFAULT_WIDTH)), int(value.get("most", BisectPlan().most)))
 
 
 def _lock(named: Path | None, folder: Path) -> str:

@@ -17,7 +17,20 @@ from tensorfarm.contract.outcome import INTERNAL_ERROR_EXIT_CODE, INTERRUPTED_EX
 from tensorfarm.contract.refusal import Refusal
 
 # A command's module is imported when it is the one that was asked for: ``farm query`` need not wait for torch.
-COMMANDS = ("sweep", "report", "query", "approve", "store", "doctor")
+COMMANDS = (
+    "sweep",
+    "bisect",
+    "report",
+    "explain",
+    "query",
+    "calibrate",
+    "baseline",
+    "serve",
+    "alerts",
+    "approve",
+    "store",
+    "doctor",
+)
 
 
 def main() -> None:

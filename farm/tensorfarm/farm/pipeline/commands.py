@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from tensorfarm.contract.events import Compared
+from tensorfarm.contract.switches import Switches
+from tensorfarm.farm.pipeline.bisection import Found
 from tensorfarm.farm.pipeline.plan import Cell, PlannedProgram
 
 
@@ -15,6 +20,9 @@ class Stage(StrEnum):
     COMPILE = "compile"
     GATE = "gate"
     BENCH = "bench"
+    PROBE = "probe"
+    REPRODUCE = "reproduce"
+    COMPARE = "compare"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,7 @@ class Submit:
     semantic_hash: str
     input_spec_id: str
     dtype: str
+    features: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,96 @@ class RunBench:
 
 
 @dataclass(frozen=True, slots=True)
+class RunProbe:
+    """Compile with some sites off, and judge: one step of a bisection. ``failure`` is what makes it bad."""
+
+    cell: Cell
+    candidate_id: str
+    program_sha256: str
+    semantic_hash: str
+    bisection_id: str
+    failure: str
+    step: int
+    round: int
+    switches: Switches
+
+
+@dataclass(frozen=True, slots=True)
+class RunReproduce:
+    """Write the script that shows what a bisection found, and see it fail and pass."""
+
+    cell: Cell
+    candidate_id: str
+    program_sha256: str
+    found: Found
+
+
+@dataclass(frozen=True, slots=True)
+class RunCompare:
+    """Measure the artifact against a baseline of its workload, in pairs."""
+
+    cell: Cell
+    candidate_id: str
+    program_sha256: str
+    artifact_sha256: str
+    baseline: str
+    baseline_artifact: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartBisection:
+    """The gate refused the candidate: search for the decision that breaks it."""
+
+    cell: Cell
+    candidate_id: str
+    n_sites: int
+    width: int
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinishBisection:
+    """The search has ended without a script to write. ``trouble`` says what kept it from a culprit, if it was that."""
+
+    cell: Cell
+    candidate_id: str
+    found: Found
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Consider:
+    """The artifact has measurements: hold them against the baselines of its workload."""
+
+    cell: Cell
+    candidate_id: str
+    artifact_sha256: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Every comparison of the cell is done: say what they mean."""
+
+    cell: Cell
+    candidate_id: str
+    compared: tuple[Compared, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpComparison:
+    """An artifact could not be compared because nodes kept dying."""
+
+    cell: Cell
+    candidate_id: str
+    artifact_sha256: str
+    baseline: str
+    baseline_artifact: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """The cell has its outcome."""
 
@@ -88,11 +187,30 @@ class GiveUpCapture:
     message: str
 
 
-JobCommand = RunCapture | RunCompile | RunGate | RunBench
-LocalCommand = Submit | Admit | End | GiveUpCapture
+JobCommand = RunCapture | RunCompile | RunGate | RunBench | RunProbe | RunReproduce | RunCompare
+LocalCommand = (
+    Submit | Admit | StartBisection | FinishBisection | Consider | Settle | End | GiveUpCapture | GiveUpComparison
+)
 
-_STAGE_OF = {RunCapture: Stage.CAPTURE, RunCompile: Stage.COMPILE, RunGate: Stage.GATE, RunBench: Stage.BENCH}
-POOL_OF = {Stage.CAPTURE: "compile", Stage.COMPILE: "compile", Stage.GATE: "gate", Stage.BENCH: "bench"}
+_STAGE_OF = {
+    RunCapture: Stage.CAPTURE,
+    RunCompile: Stage.COMPILE,
+    RunGate: Stage.GATE,
+    RunBench: Stage.BENCH,
+    RunProbe: Stage.PROBE,
+    RunReproduce: Stage.REPRODUCE,
+    RunCompare: Stage.COMPARE,
+}
+# A probe is mostly judged: it runs where a judge and a subject are warm already.
+POOL_OF = {
+    Stage.CAPTURE: "compile",
+    Stage.COMPILE: "compile",
+    Stage.GATE: "gate",
+    Stage.BENCH: "bench",
+    Stage.PROBE: "gate",
+    Stage.REPRODUCE: "gate",
+    Stage.COMPARE: "bench",
+}
 
 
 def stage_of(command: JobCommand) -> Stage:
@@ -102,3 +220,14 @@ def stage_of(command: JobCommand) -> Stage:
 def subject_of(command: JobCommand) -> str:
     """What the command's events are about: a program's name or a cell's id."""
     return command.program.name if isinstance(command, RunCapture) else command.cell.id
+
+
+def part_of(command: JobCommand) -> str:
+    """What tells apart the jobs that one subject may have in one stage at the same time."""
+    match command:
+        case RunProbe():
+            return str(command.switches)
+        case RunCompare():
+            return command.baseline
+        case _:
+            return ""

@@ -37,8 +37,18 @@ class Cell:
         return self.pipeline.partition(":")[0].partition("{")[0]
 
 
+@dataclass(frozen=True, slots=True)
+class BisectPlan:
+    """``width`` probes a round, 0 for no bisections; the first ``most`` failing cells of a sweep are bisected."""
+
+    width: int = 0
+    most: int = 8
+
+
 @dataclass(frozen=True)
 class Plan:
-    """All programs of a sweep, in file order."""
+    """All programs of a sweep, in file order. Without ``measured`` an admitted cell ends as soon as it is admitted."""
 
     programs: Sequence[PlannedProgram]
+    bisect: BisectPlan = BisectPlan()
+    measured: bool = True

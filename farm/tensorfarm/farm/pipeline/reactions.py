@@ -5,15 +5,26 @@ Downstream first, so that little is on its way at once; captures wait while the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from tensorfarm.contract.outcome import Outcome
 from tensorfarm.farm.pipeline import commands as c
+from tensorfarm.farm.pipeline.bisection import Found
 from tensorfarm.farm.pipeline.commands import Stage
-from tensorfarm.farm.pipeline.state import SweepState
+from tensorfarm.farm.pipeline.state import Progress, SweepState
 
-Running = Set[tuple[Stage, str]]
+# Stage, subject and part of each job that is on its way.
+Running = Set[tuple[Stage, str, str]]
+_DOWNSTREAM_FIRST = (
+    Stage.COMPARE,
+    Stage.BENCH,
+    Stage.REPRODUCE,
+    Stage.GATE,
+    Stage.PROBE,
+    Stage.COMPILE,
+    Stage.CAPTURE,
+)
 
 
 @dataclass(frozen=True)
@@ -26,22 +37,41 @@ class Limits:
 
 def local_commands(state: SweepState) -> Iterator[c.LocalCommand]:
     """What the driver does itself, and at once."""
-    for subject in tuple(state.ready["end"]):
-        cell = state.live[subject]
-        yield c.End(cell.cell, cell.candidate_id, cell.outcome, cell.outcome_kind, cell.message)
-    for subject in tuple(state.ready["admit"]):
-        cell = state.live[subject]
-        semantic_hash = state.captured[cell.cell.program.name].semantic_hash
-        yield c.Admit(
-            cell.cell, cell.candidate_id, semantic_hash, cell.artifact_sha256, cell.size_bytes, cell.gate_run_id
-        )
-    for subject in tuple(state.ready["submit"]):
-        cell = state.live[subject].cell
-        captured = state.captured[cell.program.name]
-        yield c.Submit(cell, captured.semantic_hash, captured.input_spec_id, captured.dtype)
+    for step, make in _LOCAL.items():
+        for subject in tuple(state.ready[step]):
+            yield make(state, state.live[subject])
 
 
-def exhausted(state: SweepState, limits: Limits) -> Iterator[c.End | c.GiveUpCapture]:
+def _submit(state: SweepState, at: Progress) -> c.Submit:
+    known = state.captured[at.cell.program.name]
+    return c.Submit(at.cell, known.semantic_hash, known.input_spec_id, known.dtype, known.features)
+
+
+def _admit(state: SweepState, at: Progress) -> c.Admit:
+    semantic_hash = state.captured[at.cell.program.name].semantic_hash
+    return c.Admit(at.cell, at.candidate_id, semantic_hash, at.artifact_sha256, at.size_bytes, at.gate_run_id)
+
+
+def _start_bisection(state: SweepState, at: Progress) -> c.StartBisection:
+    return c.StartBisection(at.cell, at.candidate_id, at.n_sites, state.plan.bisect.width, at.failure)
+
+
+def _finish_bisection(state: SweepState, at: Progress) -> c.FinishBisection:
+    return c.FinishBisection(at.cell, at.candidate_id, _found(state, at))
+
+
+_LOCAL: Mapping[str, Callable[[SweepState, Progress], c.LocalCommand]] = {
+    "end": lambda _state, at: c.End(at.cell, at.candidate_id, at.outcome, at.outcome_kind, at.message),
+    "settle": lambda _state, at: c.Settle(at.cell, at.candidate_id, tuple(at.compared), at.message),
+    "consider": lambda _state, at: c.Consider(at.cell, at.candidate_id, at.artifact_sha256, at.message),
+    "admit": _admit,
+    "finish_bisection": _finish_bisection,
+    "start_bisection": _start_bisection,
+    "submit": _submit,
+}
+
+
+def exhausted(state: SweepState, limits: Limits) -> Iterator[c.LocalCommand]:
     """What was lost to dying nodes too often. A measurement given up leaves an admitted artifact."""
     for (stage, subject), losses in state.lost.items():
         if losses < limits.losses or subject not in state.ready[stage]:
@@ -49,10 +79,22 @@ def exhausted(state: SweepState, limits: Limits) -> Iterator[c.End | c.GiveUpCap
         message = f"{stage} was lost {losses} times to dying nodes or actors"
         if stage == Stage.CAPTURE:
             yield c.GiveUpCapture(state.programs[subject], message)
+            continue
+        at = state.live[subject]
+        if stage in (Stage.PROBE, Stage.REPRODUCE):
+            yield c.FinishBisection(at.cell, at.candidate_id, _found(state, at), message)
+        elif stage == Stage.COMPARE:
+            for baseline, artifact in at.comparisons.items():
+                yield c.GiveUpComparison(at.cell, at.candidate_id, at.artifact_sha256, baseline, artifact, message)
         else:
-            cell = state.live[subject]
             outcome = Outcome.ADMITTED if stage == Stage.BENCH else Outcome.INFRASTRUCTURE_EXHAUSTED
-            yield c.End(cell.cell, cell.candidate_id, outcome, "", message)
+            yield c.End(at.cell, at.candidate_id, outcome, "", message)
+
+
+def _found(state: SweepState, at: Progress) -> Found:
+    """What the search came to, or how far it was when it was given up."""
+    bisection = state.bisection(at.cell.id)
+    return bisection.found or bisection.given_up
 
 
 def job_commands(
@@ -60,26 +102,56 @@ def job_commands(
 ) -> Iterator[c.JobCommand]:
     """Jobs to start now: at most ``room[pool]`` for each pool."""
     left = dict(room)
-    for stage in (Stage.BENCH, Stage.GATE, Stage.COMPILE, Stage.CAPTURE):
+    for stage in _DOWNSTREAM_FIRST:
         pool = c.POOL_OF[stage]
         if stage is Stage.CAPTURE and len(state.ready[Stage.COMPILE]) >= limits.window:
             continue
         for subject in state.ready[stage]:
             if left.get(pool, 0) <= 0:
                 break
-            if (stage, subject) not in running:
-                left[pool] -= 1
-                yield _job(state, stage, subject)
+            for command in _jobs(state, stage, subject):
+                if left[pool] > 0 and (stage, subject, c.part_of(command)) not in running:
+                    left[pool] -= 1
+                    yield command
 
 
-def _job(state: SweepState, stage: Stage, subject: str) -> c.JobCommand:
+def _jobs(state: SweepState, stage: Stage, subject: str) -> Iterator[c.JobCommand]:
+    """What a subject that is ready for a stage has to have done there."""
     if stage is Stage.CAPTURE:
-        return c.RunCapture(state.programs[subject])
-    progress = state.live[subject]
-    captured = state.captured[progress.cell.program.name]
-    cell, candidate_id, program = progress.cell, progress.candidate_id, captured.program_sha256
-    if stage is Stage.COMPILE:
-        return c.RunCompile(cell, candidate_id, program, captured.semantic_hash)
-    if stage is Stage.GATE:
-        return c.RunGate(cell, candidate_id, program, captured.semantic_hash, progress.artifact_sha256)
-    return c.RunBench(cell, candidate_id, program, progress.artifact_sha256)
+        yield c.RunCapture(state.programs[subject])
+        return
+    at = state.live[subject]
+    known = state.captured[at.cell.program.name]
+    cell, candidate_id, program = at.cell, at.candidate_id, known.program_sha256
+    match stage:
+        case Stage.COMPILE:
+            yield c.RunCompile(cell, candidate_id, program, known.semantic_hash)
+        case Stage.GATE:
+            yield c.RunGate(cell, candidate_id, program, known.semantic_hash, at.artifact_sha256)
+        case Stage.BENCH:
+            yield c.RunBench(cell, candidate_id, program, at.artifact_sha256)
+        case Stage.PROBE:
+            yield from _probes(state, at)
+        case Stage.REPRODUCE:
+            yield c.RunReproduce(cell, candidate_id, program, _found(state, at))
+        case Stage.COMPARE:
+            for baseline, artifact in at.comparisons.items():
+                yield c.RunCompare(cell, candidate_id, program, at.artifact_sha256, baseline, artifact)
+
+
+def _probes(state: SweepState, at: Progress) -> Iterator[c.RunProbe]:
+    """The probes that the round still lacks; their numbers follow from their places in it."""
+    bisection, known = state.bisection(at.cell.id), state.captured[at.cell.program.name]
+    search = bisection.search
+    for step, switches in enumerate(search.probes(), bisection.answered):
+        yield c.RunProbe(
+            at.cell,
+            at.candidate_id,
+            known.program_sha256,
+            known.semantic_hash,
+            bisection.bisection_id,
+            bisection.failure,
+            step,
+            search.round,
+            switches,
+        )

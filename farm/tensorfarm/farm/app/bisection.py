@@ -1,0 +1,134 @@
+"""The farm's side of a bisection: how it starts, what its culprit is called, where its script lies, how it ends.
+
+The search itself is pure and lives in the sweep's state; here is what it cannot know: files, manifests and clocks.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensorfarm.bisect.result import Status
+from tensorfarm.contract import events as e
+from tensorfarm.contract.digest import sha256_json
+from tensorfarm.farm.pipeline import commands as c
+from tensorfarm.farm.pipeline.bisection import Found
+from tensorfarm.farm.store.layout import StoreLayout
+from tensorfarm.farm.store.reader import Reader
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """One switchable decision of a compilation. ``place`` counts within its pass, -1 where the backend does not."""
+
+    ordinal: int
+    pass_name: str
+    site: str
+    place: int
+    nodes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        where = f", site {self.place}" if self.place >= 0 else f", decision {self.ordinal}"
+        return f"pass {self.pass_name}{where}" + (f" at {', '.join(self.nodes)}" if self.nodes else "")
+
+
+@dataclass(frozen=True)
+class BisectionDesk:
+    """What a sweep's desk asks about its bisections."""
+
+    sweep_id: str
+    layout: StoreLayout
+
+    def started(self, command: c.StartBisection) -> e.BisectionStarted:
+        cell = command.cell
+        return e.BisectionStarted(
+            self.sweep_id,
+            cell.id,
+            bisection_id=sha256_json([self.sweep_id, cell.id, command.candidate_id])[:16],
+            candidate_id=command.candidate_id,
+            backend=cell.backend,
+            n_sites=command.n_sites,
+            width=command.width,
+            failure=command.failure,
+        )
+
+    def culprit(self, candidate_id: str, ordinal: int) -> Culprit:
+        """What the manifest calls the decision with this number."""
+        with Reader(self.layout) as reader:
+            rows = reader.named("site_of_candidate", candidate_id=candidate_id, ordinal=str(ordinal)).to_pylist()
+        row: Mapping[str, Any] = rows[0] if rows else {"name": "", "site": "", "nodes": None, "place": None}
+        nodes = tuple(name for name in (row["nodes"] or "").split(",") if name)
+        return Culprit(ordinal, row["name"], row["site"], -1 if row["place"] is None else int(row["place"]), nodes)
+
+    def script_request(self, command: c.RunReproduce) -> dict[str, Any]:
+        """What the worker that writes the script is told besides program and pipeline."""
+        found = command.found
+        culprit = self.culprit(command.candidate_id, _named(found))
+        return {
+            "ordinal": culprit.ordinal,
+            "pass_name": culprit.pass_name,
+            "site": culprit.site,
+            "nodes": list(culprit.nodes),
+            "finding": json.loads(found.failure)["finding"],
+            "folder": str(self.layout.root / "reproducers" / found.bisection_id),
+        }
+
+    def reproduced(self, command: c.RunReproduce, written: Mapping[str, Any]) -> e.BisectionFinished:
+        """``written`` is what the worker returned; empty where it could not write the script."""
+        return self._finished(command.cell.id, command.candidate_id, command.found, written)
+
+    def finished(self, command: c.FinishBisection) -> e.BisectionFinished:
+        return self._finished(command.cell.id, command.candidate_id, command.found, {}, command.trouble)
+
+    def _finished(
+        self, subject: str, candidate_id: str, found: Found, written: Mapping[str, Any], trouble: str = ""
+    ) -> e.BisectionFinished:
+        result = found.result
+        culprit = None if result.culprit is None else self.culprit(candidate_id, result.culprit)
+        place = written.get("reproducer", "")
+        script = str(Path(place).relative_to(self.layout.root)) if place else ""
+        shutil.rmtree(self.layout.work / f"bisect-{found.bisection_id}", ignore_errors=True)
+        return e.BisectionFinished(
+            self.sweep_id,
+            subject,
+            bisection_id=found.bisection_id,
+            candidate_id=candidate_id,
+            status=result.status,
+            pass_name=culprit.pass_name if culprit else "",
+            site=culprit.site if culprit else "",
+            site_index=culprit.ordinal if culprit else -1,
+            nodes=culprit.nodes if culprit else (),
+            rounds=result.rounds,
+            probes=result.probes,
+            seconds=self._seconds(found.bisection_id),
+            reproducer=script,
+            reproduced=bool(written.get("reproduced", False)),
+            message=_told(found, culprit, {**written, "reproducer": script}, trouble),
+        )
+
+    def _seconds(self, bisection_id: str) -> float:
+        with Reader(self.layout) as reader:
+            rows = reader.named("bisection_started", bisection_id=bisection_id).to_pylist()
+        return time.time() - rows[0]["ts"].timestamp() if rows else 0.0
+
+
+def _named(found: Found) -> int:
+    if found.result.culprit is None:
+        raise LookupError(f"bisection {found.bisection_id} has no culprit to write a script about")
+    return found.result.culprit
+
+
+def _told(found: Found, culprit: Culprit | None, written: Mapping[str, Any], trouble: str) -> str:
+    result = found.result
+    if culprit is None:
+        return result.sentence + (f"; given up: {trouble}" if trouble else "")
+    script, doubt = written.get("reproducer"), written.get("message") or trouble
+    shown = f"reproducer {script}" if script else "no reproducer"
+    if not written.get("reproduced"):
+        shown += f" ({doubt})" if doubt else ""
+    return f"{culprit}; {shown}" + ("" if result.status is Status.CONFIRMED else f"; {result.sentence}")
