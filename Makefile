@@ -12,7 +12,7 @@ ROOTS := contract compiler gate cost_model bisect farm
 empty :=
 space := $(empty) $(empty)
 
-.PHONY: python venv sweep check isolated-gate test test-slow gpu-test bench clean
+.PHONY: python venv sweep demo check isolated-gate test test-slow gpu-test bench clean
 
 # Prints the interpreter that the environment is built from; .ci/run asks for it.
 python:
@@ -35,6 +35,10 @@ $(READY): pyproject.toml constraints.txt
 
 sweep: $(READY)
 	$(BIN)/farm sweep configs/quickstart.yaml
+
+# Needs Debian's prometheus and prometheus-alertmanager; says so where they are absent.
+demo: $(READY)
+	$(BIN)/python examples/demo/play.py
 
 check: $(READY) isolated-gate
 	$(BIN)/ruff check .
@@ -65,5 +69,5 @@ bench: $(READY)
 
 # Leaves .tensorfarm alone: a store holds results that nothing here can make again.
 clean:
-	rm -rf .venv dist build .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv dist build .ruff_cache .hypothesis .import_linter_cache .tensorfarm-demo
 	find . -name __pycache__ -prune -exec rm -rf {} +
