@@ -1,5 +1,6 @@
 """Programs of the zoo, captured once a session, and the way to run a graph forward and backward."""
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -14,6 +15,10 @@ from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.executable import executable
 from tensorfarm.contract.graph import Graph
 from tensorfarm.contract.program import Program
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from inductor_workshop import Compiled, compiled, mlp
 
 ZOO = (
     "language:bert",
@@ -99,3 +104,11 @@ def request_for(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         return {**request, **changed}
 
     return made
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """A small network compiled by Inductor for training."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return compiled(tmp_path_factory.mktemp("training"), mlp(), "training")

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from tensorfarm.compiler.passes.fold_constants import evaluated
 from tensorfarm.compiler.pipeline import BUILT_IN, parse, resolved
-from tensorfarm.compiler.sequence import Decided, run_passes
+from tensorfarm.compiler.sequence import EVERYTHING, Decided, run_passes
 from tensorfarm.contract import ops
 from tensorfarm.contract.graph import Graph, Input, Node, Output, OutputKind, Ref, TensorSpec, Weight, WeightKind
 from tensorfarm.contract.ir_contract import drifts, folded_constants
-from tensorfarm.contract.manifest import Decision, EntryKind, Numerics
+from tensorfarm.contract.manifest import Decision, Entry, EntryKind, Numerics
+from tensorfarm.contract.switches import Switches
 from tensorfarm.contract.tensors import tensor_sha256
 
 # (operator, arguments after the operands, keywords); every value is 3 by 3, so any operand fits anywhere.
@@ -46,6 +47,7 @@ drawn_node = st.tuples(*(st.integers(0, 999) for _ in range(4)))
 drawn_graph = st.tuples(
     st.lists(drawn_node, min_size=1, max_size=14), st.lists(st.integers(0, 999), min_size=1, max_size=3)
 )
+drawn_switches = st.builds(Switches, st.none() | st.integers(0, 12), st.frozensets(st.integers(0, 12), max_size=6))
 drawn_passes = st.lists(st.sampled_from(sorted(BUILT_IN)), min_size=1, max_size=4)
 
 
@@ -75,10 +77,10 @@ def built(drawn: tuple[list[tuple[int, ...]], list[int]]) -> tuple[Graph, dict[s
 
 
 def transformed(
-    graph: Graph, weights: dict[str, torch.Tensor], names: list[str], off: frozenset[tuple[int, int]]
+    graph: Graph, weights: dict[str, torch.Tensor], names: list[str], switches: Switches = EVERYTHING
 ) -> tuple[Graph, dict[str, torch.Tensor], list[Decided]]:
     rewritten = graph.copy()
-    decided = run_passes(rewritten, resolved(parse("fx:" + ",".join(names))), disabled=off)
+    decided = run_passes(rewritten, resolved(parse("fx:" + ",".join(names))), switches)
     folded = {item.name: evaluated(graph, item.target) for item in folded_constants(graph, rewritten)}
     return rewritten, {name: {**weights, **folded}[name] for name in rewritten.weights}, decided
 
@@ -105,14 +107,14 @@ def shared(values: list[torch.Tensor]) -> set[tuple[int, int]]:
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(drawn_graph, drawn_passes, st.frozensets(st.tuples(st.integers(0, 3), st.integers(0, 5)), max_size=6))
-@example(([(0, 1, 0, 0), (0, 1, 0, 0)], [3, 4]), ["cse"], frozenset())
-@example(([(3, 1, 0, 0), (3, 2, 0, 0)], [3, 4]), ["cse", "fold-constants"], frozenset())
+@given(drawn_graph, drawn_passes, drawn_switches)
+@example(([(0, 1, 0, 0), (0, 1, 0, 0)], [3, 4]), ["cse"], EVERYTHING)
+@example(([(3, 1, 0, 0), (3, 2, 0, 0)], [3, 4]), ["cse", "fold-constants"], EVERYTHING)
 def test_a_graph_means_the_same_whichever_sites_are_on(
-    run: Callable[..., Any], drawn: Any, names: list[str], off: frozenset[tuple[int, int]]
+    run: Callable[..., Any], drawn: Any, names: list[str], switches: Switches
 ) -> None:
     graph, weights, x = built(drawn)
-    rewritten, kept, decided = transformed(graph, weights, names, off)
+    rewritten, kept, decided = transformed(graph, weights, names, switches)
     outputs, gradients, after = run(graph, weights, {"x": x})
     new_outputs, new_gradients, new_after = run(rewritten, {**weights, **kept}, {"x": x})
     assert all_same(outputs, new_outputs)
@@ -132,7 +134,7 @@ def test_a_graph_means_the_same_whichever_sites_are_on(
 @given(drawn_graph, drawn_passes)
 def test_an_honest_rewriting_never_drifts(drawn: Any, names: list[str]) -> None:
     graph, weights, _ = built(drawn)
-    rewritten, _, _ = transformed(graph, weights, names, frozenset())
+    rewritten, _, _ = transformed(graph, weights, names)
     assert drifts(graph, "h", rewritten, "h") == []
 
 
@@ -141,13 +143,51 @@ def test_an_honest_rewriting_never_drifts(drawn: Any, names: list[str]) -> None:
 def test_sites_do_not_depend_on_names(drawn: Any, names: list[str]) -> None:
     graph, weights, _ = built(drawn)
     other = renamed(graph)
-    _, _, decided = transformed(graph, weights, names, frozenset())
+    _, _, decided = transformed(graph, weights, names)
     run_off = run_passes(other, resolved(parse("fx:" + ",".join(names))))
 
     def places(entries: list[Decided]) -> list[tuple[str, ...]]:
         return [(item.entry.name, item.entry.site, item.entry.decision, item.entry.reason) for item in entries]
 
     assert places(decided) == places(run_off)
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn_graph, drawn_passes, st.integers(0, 12))
+def test_with_the_first_n_on_a_run_is_the_full_one_up_to_its_nth_site(drawn: Any, names: list[str], n: int) -> None:
+    graph, weights, _ = built(drawn)
+    _, _, full = transformed(graph, weights, names)
+    _, _, partial = transformed(graph, weights, names, Switches(n))
+    assert numbered(partial)[:n] == numbered(full)[:n]
+    assert all(entry.decision is Decision.REFUSED for entry in numbered(partial)[n:])
+    if n >= len(numbered(full)):
+        assert [item.entry for item in partial] == [item.entry for item in full]
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn_graph, drawn_passes, drawn_switches)
+def test_sites_before_the_first_that_is_off_are_those_of_the_full_run(
+    drawn: Any, names: list[str], switches: Switches
+) -> None:
+    graph, weights, _ = built(drawn)
+    _, _, full = transformed(graph, weights, names)
+    _, _, partial = transformed(graph, weights, names, switches)
+    everything, some = numbered(full), numbered(partial)
+    first = next((number for number in range(len(everything)) if not switches.on(number)), len(everything))
+    assert some[:first] == everything[:first]
+    assert [place(entry) for entry in some[first : first + 1]] == [
+        place(entry) for entry in everything[first : first + 1]
+    ]
+    assert [entry.attributes["ordinal"] for entry in some] == [str(number) for number in range(len(some))]
+    assert [entry.decision is not Decision.REFUSED for entry in some] == [switches.on(i) for i in range(len(some))]
+
+
+def numbered(decided: list[Decided]) -> list[Entry]:
+    return [item.entry for item in decided if "ordinal" in item.entry.attributes]
+
+
+def place(entry: Entry) -> tuple[str, str, str]:
+    return entry.name, entry.site, entry.attributes["nodes"]
 
 
 def renamed(graph: Graph) -> Graph:

@@ -110,3 +110,32 @@ def test_an_unreadable_kind_of_option_is_refused_by_name(monkeypatch: pytest.Mon
     monkeypatch.setitem(BUILT_IN, "with-list", WithList)
     with pytest.raises(Refusal, match="option sizes=3 of pass 'with-list'"):
         resolved(parse("fx:with-list{sizes=3}"))
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("post_grad=nowhere_at_all.MyPass", "'nowhere_at_all.MyPass' cannot be imported: No module named"),
+        ("post_grad=math.MyPass", "'math.MyPass' cannot be imported: module 'math' has no attribute"),
+        ("post_grad=math.pi", "'math.pi' cannot be called with a graph"),
+        ("post_grad=fractions.Fraction", "'fractions.Fraction' cannot be called with a graph"),
+        ("post_grad=MyPass", "backend inductor has no option post_grad=MyPass"),
+        ("pre_grad=mine.MyPass", "known: mode=default, post_grad=module.Name"),
+    ],
+)
+def test_a_post_grad_pass_that_is_not_there_is_refused_in_one_line(option: str, told: str) -> None:
+    pipeline = parse(f"inductor{{{option}}}")
+    with pytest.raises(Refusal) as refused:
+        resolved(pipeline)
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_source_of_a_post_grad_pass_is_part_of_the_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "my_post_grad.py"
+    source.write_text("def rewrite(graph): pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    pipeline = parse("inductor{post_grad=my_post_grad.rewrite}")
+    assert pass_digests(pipeline) == {"my_post_grad.rewrite": sha256(source.read_bytes()).hexdigest()}

@@ -15,6 +15,7 @@ from tensorfarm.contract.graph import Graph, IllegalGraph, Ref
 from tensorfarm.contract.graph_json import graph_hash
 from tensorfarm.contract.manifest import Decision, Entry, EntryKind, Numerics
 from tensorfarm.contract.program import Program
+from tensorfarm.contract.switches import Switches
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,7 @@ def test_a_pass_that_fails_of_itself_is_named(zoo: Callable[[str], Program], cul
 
 def test_switching_off_every_site_leaves_the_graph_alone(t5: Graph) -> None:
     before = graph_hash(t5)
-    every = frozenset((0, index) for index in range(1000))
-    entries = ran(t5, CommonSubexpressions(), disabled=every)
+    entries = ran(t5, CommonSubexpressions(), DeadCode(), switches=Switches.parse("none"))
     assert graph_hash(t5) == before
     assert {entry.reason for entry in sites(entries, "cse")} == {SWITCHED_OFF}
     assert entries[-1].decision is Decision.NO_OP
@@ -104,7 +104,7 @@ def test_switching_off_every_site_leaves_the_graph_alone(t5: Graph) -> None:
 def test_a_site_that_is_off_stays_and_those_before_it_do_not_move(t5: Graph) -> None:
     full, partial = t5.copy(), t5.copy()
     everything = sites(ran(full, CommonSubexpressions()), "cse")
-    some = sites(ran(partial, CommonSubexpressions(), disabled=frozenset({(0, 3)})), "cse")
+    some = sites(ran(partial, CommonSubexpressions(), switches=Switches.parse("all but 3")), "cse")
     assert some[:3] == everything[:3]
     assert some[3] == replace(everything[3], decision=Decision.REFUSED, reason=SWITCHED_OFF)
     duplicate = everything[3].attributes["nodes"].split(",")[0]
@@ -112,15 +112,16 @@ def test_a_site_that_is_off_stays_and_those_before_it_do_not_move(t5: Graph) -> 
     assert duplicate not in full.nodes
 
 
-def test_a_limit_counts_applications_across_passes(t5: Graph) -> None:
+def test_sites_are_numbered_across_passes(t5: Graph) -> None:
+    entries = ran(t5, CommonSubexpressions(), DropNoopCasts(), DeadCode())
+    numbered = [entry for entry in entries if "ordinal" in entry.attributes]
+    assert [entry.attributes["ordinal"] for entry in numbered] == [str(number) for number in range(len(numbered))]
+    assert {entry.name for entry in numbered} == {"cse", "drop-noop-casts"}
+
+
+def test_the_first_n_are_on_across_passes(t5: Graph) -> None:
     total = len(sites(ran(t5.copy(), CommonSubexpressions()), "cse"))
-    entries = ran(t5, CommonSubexpressions(), DropNoopCasts(), limit=total + 2)
+    entries = ran(t5, CommonSubexpressions(), DropNoopCasts(), switches=Switches(total + 2))
     applied = [entry for entry in entries if entry.kind is EntryKind.SITE and entry.decision is Decision.APPLIED]
     assert len(applied) == total + 2
     assert {"", SWITCHED_OFF} <= {entry.reason for entry in sites(entries, "drop-noop-casts")}
-
-
-def test_no_applications_at_all_is_the_captured_graph(t5: Graph) -> None:
-    before = graph_hash(t5)
-    ran(t5, CommonSubexpressions(), DeadCode(), limit=0)
-    assert graph_hash(t5) == before

@@ -25,15 +25,17 @@ from tensorfarm.contract.graph_json import graph_hash
 from tensorfarm.contract.manifest import Manifest
 from tensorfarm.contract.program import MODES, Program
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.switches import Switches
 
 
 def compile_candidate(request: Mapping[str, Any]) -> dict[str, Any]:
     """Build one artifact; returns its address, size and decisions.
 
     ``request``: program (path), program_sha256, candidate_id, semantic_hash, mode, pipeline, target, toolchain
-    (versions by name), built (folder for artifacts), python_path (folders of users' passes), threads. Raises
-    IllegalGraph where the graph is or becomes illegal, UnsupportedByBackend, Refusal for a request that makes no sense,
-    and whatever a crashing pass or code generator raises.
+    (versions by name), built (folder for artifacts), python_path (folders of users' passes), threads, and, for a
+    bisection, switches (which sites are on). Raises IllegalGraph where the graph is or becomes illegal,
+    UnsupportedByBackend, Refusal for a request that makes no sense, and whatever a crashing pass or code generator
+    raises.
     """
     start = time.perf_counter()
     torch.set_num_threads(int(request["threads"]))
@@ -52,6 +54,7 @@ def compile_candidate(request: Mapping[str, Any]) -> dict[str, Any]:
         "size_bytes": path.stat().st_size,
         "uri": str(path),
         "compile_seconds": time.perf_counter() - start,
+        "n_sites": n_sites(lowered.decided),
         "manifest": manifest_rows(lowered.decided),
     }
 
@@ -77,6 +80,7 @@ def _task(program: Program, request: Mapping[str, Any], scratch: Path) -> Task:
         pipeline=parse(request["pipeline"]),
         target=request["target"],
         scratch=scratch,
+        switches=Switches.parse(request.get("switches", "all")),
     )
 
 
@@ -111,6 +115,11 @@ def _written(
     path = built / f"{sha256}.artifact"
     os.replace(unnamed, path)
     return path, sha256
+
+
+def n_sites(decided: Sequence[Decided]) -> int:
+    """How many sites could be switched: those that carry a number."""
+    return sum("ordinal" in item.entry.attributes for item in decided)
 
 
 def manifest_rows(decided: Sequence[Decided]) -> list[dict[str, Any]]:

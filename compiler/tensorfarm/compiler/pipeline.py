@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast, get_type_hints
@@ -30,7 +30,9 @@ BUILT_IN: dict[str, type[Pass]] = {
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _TOKEN = re.compile(rf"(?P<name>{_NAME}(?:[.-]{_NAME})*(?::{_NAME})?)(?:\{{(?P<options>[^{{}}]*)\}})?")
 _OPTION = re.compile(rf"(?P<key>{_NAME})=(?P<value>[A-Za-z0-9_.+-]+)")
+_DOTTED = re.compile(rf"{_NAME}(?:\.{_NAME})+")
 _CORRECT = "correct the pipeline in the sweep file"
+_ON_PYTHON_PATH = "check its spelling, and that its folder is listed under python_path"
 _READERS = {int: int, float: float, str: str, bool: {"true": True, "false": False}.__getitem__}
 
 
@@ -116,11 +118,14 @@ def known_backend(pipeline: Pipeline) -> BackendSpec:
         )
     spec = BACKENDS[name]
     for key, value in pipeline.backend.options:
+        if key in spec.users_code and _DOTTED.fullmatch(value):
+            continue
         if value not in spec.options.get(key, ()):
-            known = ", ".join(f"{option}={choice}" for option, choices in spec.options.items() for choice in choices)
+            known = [f"{option}={choice}" for option, choices in spec.options.items() for choice in choices]
+            known += [f"{option}=module.Name" for option in spec.users_code]
             raise Refusal(
                 f"backend {name} has no option {key}={value}",
-                limit=f"known: {known or 'none'}",
+                limit=f"known: {', '.join(known) or 'none'}",
                 next_step="correct the pipeline in the sweep file",
             )
     if pipeline.passes and not spec.takes_passes:
@@ -133,7 +138,27 @@ def known_backend(pipeline: Pipeline) -> BackendSpec:
 
 def resolved(pipeline: Pipeline) -> list[Pass]:
     """The passes as objects, options set. Imports users' modules; raises Refusal for what is not there."""
+    for name in _users_options(pipeline):
+        users_code(name)
     return [_pass(call, position) for position, call in enumerate(pipeline.passes)]
+
+
+def users_code(name: str) -> Callable[..., Any]:
+    """What a backend's option names as ``module.Name``; a class is called for its object. Refuses what is not there."""
+    module_name, _, attribute = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise Refusal(f"{name!r} cannot be imported: {error}", next_step=_ON_PYTHON_PATH) from None
+    try:
+        made = found() if isinstance(found, type) else found
+    except Exception as error:
+        raise Refusal(
+            f"{name}() raised {type(error).__name__}: {error}", next_step="let it take no arguments"
+        ) from error
+    if not callable(made):
+        raise Refusal(f"{name!r} cannot be called with a graph", next_step="see examples/inductor_planted.py")
+    return cast("Callable[..., Any]", made)
 
 
 def _pass(call: Call, position: int) -> Pass:
@@ -154,7 +179,7 @@ def _imported(call: Call, position: int) -> type[Any]:
     except (ImportError, AttributeError) as error:
         raise Refusal(
             f"pass {position} of the pipeline is {call.name!r}, which cannot be imported: {error}",
-            next_step="check its spelling, and that its folder is listed under python_path",
+            next_step=_ON_PYTHON_PATH,
         ) from None
     missing = [name for name in ("name", "numerics", "sites", "rewrite") if not hasattr(found, name)]
     if missing or not is_dataclass(found):
@@ -186,17 +211,18 @@ def _typed_options(kind: type[Any], call: Call) -> dict[str, Any]:
     return values
 
 
-def users_modules(pipeline: Pipeline) -> Sequence[str]:
-    """Modules of users' passes, once each, in order."""
-    return list(dict.fromkeys(call.name.partition(":")[0] for call in pipeline.passes if ":" in call.name))
-
-
 def pass_digests(pipeline: Pipeline) -> dict[str, str]:
-    """For each user's pass (``module:Class``) the sha256 of its module's source: part of the candidate's identity."""
-    sources = {name: _source(name) for name in users_modules(pipeline)}
-    return {
-        call.name: sha256_file(sources[call.name.partition(":")[0]]) for call in pipeline.passes if ":" in call.name
-    }
+    """For each of the user's passes, ``module:Class`` or a backend's ``module.Name``, the sha256 of its module's
+    source: part of the candidate's identity.
+    """
+    modules = {call.name: call.name.partition(":")[0] for call in pipeline.passes if ":" in call.name}
+    modules |= {name: name.rpartition(".")[0] for name in _users_options(pipeline)}
+    sources = {module: _source(module) for module in modules.values()}
+    return {name: sha256_file(sources[module]) for name, module in modules.items()}
+
+
+def _users_options(pipeline: Pipeline) -> Sequence[str]:
+    return [value for key, value in pipeline.backend.options if key in known_backend(pipeline).users_code]
 
 
 def _source(module_name: str) -> Path:
@@ -207,6 +233,6 @@ def _source(module_name: str) -> Path:
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         raise Refusal(
             f"module {module_name!r} of a pass has no source file",
-            next_step="check its spelling, and that its folder is listed under python_path",
+            next_step=_ON_PYTHON_PATH,
         )
     return Path(spec.origin)

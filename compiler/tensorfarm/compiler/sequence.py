@@ -1,7 +1,8 @@
 """Runs passes over a graph, one site at a time, and writes down every decision.
 
-Invariant: the order of sites is a function of the graph and the pipeline alone, so (pass, index) names the same site in
-every run. The graph is legal after every application, or the run ends with the pass that broke it and those before it.
+Invariant: the order of sites is a function of the graph and the pipeline alone, so a site's number over all passes is
+the same site in every run up to the first one that is switched off. The graph is legal after every application, or the
+run ends with the pass that broke it and those before it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from tensorfarm.contract.digest import canonical_json
 from tensorfarm.contract.graph import Graph, IllegalGraph
 from tensorfarm.contract.graph_json import graph_hash
 from tensorfarm.contract.manifest import Decision, Entry, EntryKind
+from tensorfarm.contract.switches import Switches
 
 SWITCHED_OFF = "switched off"
+EVERYTHING = Switches()
 # A pass that finds more sites than this per node of the graph it was given feeds itself.
 _SITES_PER_NODE = 4
 
@@ -34,23 +37,17 @@ class Decided:
     wall_ns: int = 0
 
 
-def run_passes(
-    graph: Graph,
-    passes: Sequence[Pass],
-    *,
-    disabled: frozenset[tuple[int, int]] = frozenset(),
-    limit: int | None = None,
-) -> list[Decided]:
-    """Rewrite ``graph`` in place. ``disabled`` holds (position of the pass, index of the site) to leave alone; after
-    ``limit`` applications nothing more is applied. Raises IllegalGraph or BrokenPass, naming the pass.
+def run_passes(graph: Graph, passes: Sequence[Pass], switches: Switches = EVERYTHING) -> list[Decided]:
+    """Rewrite ``graph`` in place at the sites that ``switches`` leaves on. Raises IllegalGraph or BrokenPass, naming
+    the pass.
     """
     decided: list[Decided] = []
-    applied = 0
+    n_sites = 0
     for position, rewrites in enumerate(passes):
         before, start = graph_hash(graph), time.perf_counter_ns()
-        run = _Run(graph, rewrites, position, _story(passes, position))
-        off = {index for at, index in disabled if at == position}
-        applied += run.to_the_end(off, None if limit is None else limit - applied)
+        run = _Run(graph, rewrites, position, n_sites, _story(passes, position))
+        run.to_the_end(switches)
+        n_sites += len(run.found)
         after = graph_hash(graph)
         decided += [Decided(entry) for entry in run.entries()]
         entry = Entry(
@@ -74,24 +71,22 @@ def _story(passes: Sequence[Pass], position: int) -> str:
 class _Run:
     """One pass over one graph. After each application it looks again: a site found before may be gone."""
 
-    def __init__(self, graph: Graph, rewrites: Pass, position: int, story: str) -> None:
-        self.graph, self.rewrites, self.position, self.story = graph, rewrites, position, story
+    def __init__(self, graph: Graph, rewrites: Pass, position: int, first: int, story: str) -> None:
+        self.graph, self.rewrites, self.position, self.first, self.story = graph, rewrites, position, first, story
         self.bound = _SITES_PER_NODE * (len(graph.nodes) + 1)
         self.found: list[Site] = []
         self.refused: list[Site] = []
         self.places: dict[str, int] = {}
         self.seen: set[tuple[str, ...]] = set()
 
-    def to_the_end(self, off: set[int], limit: int | None) -> int:
-        """Apply every site that is not switched off; returns how many were."""
-        applied = 0
+    def to_the_end(self, switches: Switches) -> None:
+        """Apply every site that is on; ``first`` is the number of this pass's first site."""
         while (site := self._next()) is not None:
-            stop = site.index in off or (limit is not None and applied >= limit)
-            self.found.append(replace(site, reason=SWITCHED_OFF) if stop else site)
-            if not stop:
+            if switches.on(self.first + site.index):
+                self.found.append(site)
                 self._apply(site)
-                applied += 1
-        return applied
+            else:
+                self.found.append(replace(site, reason=SWITCHED_OFF))
 
     def entries(self) -> list[Entry]:
         return [self._entry(site) for site in (*self.found, *self.refused)]
@@ -139,7 +134,7 @@ class _Run:
     def _entry(self, site: Site) -> Entry:
         attributes = {"position": str(self.position), "nodes": ",".join(site.nodes)}
         if site.index >= 0:
-            attributes["index"] = str(site.index)
+            attributes |= {"index": str(site.index), "ordinal": str(self.first + site.index)}
         return Entry(
             EntryKind.SITE,
             self.rewrites.name,

@@ -14,6 +14,7 @@ from tensorfarm.compiler.sequence import Decided
 from tensorfarm.contract.graph import Graph
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.switches import Switches
 
 
 class UnsupportedByBackend(Refusal):
@@ -33,6 +34,7 @@ class Task:
     pipeline: Pipeline
     target: str
     scratch: Path
+    switches: Switches = field(default_factory=Switches)
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,23 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class BackendSpec:
-    """``options`` lists the values each option may have; ``takes_passes`` whether passes may stand before it."""
+    """``options`` lists the values each option may have; ``takes_passes`` says whether passes may stand before it.
+
+    ``users_code`` are options whose value names something of the user's: ``module.Name``.
+    """
 
     module: str
     takes_passes: bool
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    users_code: tuple[str, ...] = ()
 
 
 BACKENDS: Mapping[str, BackendSpec] = {
     "fx": BackendSpec("tensorfarm.compiler.backends.fx", takes_passes=True),
     "inductor": BackendSpec(
-        "tensorfarm.compiler.backends.inductor", takes_passes=False, options={"mode": ("default",)}
+        "tensorfarm.compiler.backends.inductor",
+        takes_passes=False,
+        options={"mode": ("default",)},
+        users_code=("post_grad",),
     ),
 }

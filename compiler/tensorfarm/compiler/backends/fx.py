@@ -17,7 +17,7 @@ def lower(task: Task) -> Lowered:
         raise Refusal(f"backend fx has no option {key!r}", limit="known: none", next_step="remove it from the pipeline")
     captured = task.program.graph
     graph = captured.copy()
-    decided = run_passes(graph, resolved(task.pipeline))
+    decided = run_passes(graph, resolved(task.pipeline), task.switches)
     folded = {weight.name: evaluated(captured, weight.target) for weight in folded_constants(captured, graph)}
     weights = {name: folded[name] if name in folded else task.program.weights[name] for name in graph.weights}
     return Lowered("graph", graph, weights, decided)

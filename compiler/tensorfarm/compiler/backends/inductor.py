@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._inductor.config
 from torch._dynamo.exc import Unsupported
 
 from tensorfarm.compiler.inductor_decisions import Recorder, recording
+from tensorfarm.compiler.inductor_sites import Switchboard, switching
+from tensorfarm.compiler.pipeline import pass_digests, users_code
 from tensorfarm.compiler.sequence import Decided
 from tensorfarm.compiler.task import Lowered, Task, UnsupportedByBackend
 from tensorfarm.contract import inductor_runtime
@@ -28,13 +31,19 @@ def lower(task: Task) -> Lowered:
     """Compile forward, and backward in training mode. Raises UnsupportedByBackend for what Inductor cannot do."""
     _refuse_another_target(task)
     place = inductor_runtime.build_path(task.candidate_id)
-    recorder = Recorder(task.program.graph.nodes)
+    custom = dict(task.pipeline.backend.options).get("post_grad", "")
+    identity = f"{custom} {pass_digests(task.pipeline)[custom]}" if custom else ""
+    settings = {**inductor_runtime.SETTINGS, inductor_runtime.CUSTOM_PASS: identity}
+    recorder = Recorder(task.program.graph.nodes, "joint" if task.mode == "training" else "forward")
     with inductor_runtime.held(place):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         try:
-            inductor_runtime.apply_settings(place, inductor_runtime.SETTINGS)
-            with recording(recorder):
+            inductor_runtime.apply_settings(place, settings)
+            if custom:
+                passed = inductor_runtime.CustomPass(identity, users_code(custom))
+                torch._inductor.config.post_grad_custom_post_pass = passed
+            with recording(recorder), switching(Switchboard(recorder, task.switches, custom)):
                 _run_once(task)
             _refuse_unkept(inductor_runtime.cache_evidence())
             files = _kept(place, task.scratch)
@@ -44,8 +53,8 @@ def lower(task: Task) -> Lowered:
         runtime="inductor",
         graph=task.program.graph,
         weights=task.program.weights,
-        decided=[*_flags(task), *recorder.decided],
-        options={"build_path": str(place), "settings": dict(inductor_runtime.SETTINGS), "mode": task.mode},
+        decided=[*_flags(task, settings), *recorder.decided],
+        options={"build_path": str(place), "settings": settings, "mode": task.mode},
         runtime_files=files,
     )
 
@@ -93,6 +102,6 @@ def _kept(place: Path, scratch: Path) -> dict[str, Path]:
     return {name: path for name, path in named.items() if not name.startswith(_LOCKS)}
 
 
-def _flags(task: Task) -> list[Decided]:
-    told: dict[str, Any] = {**inductor_runtime.SETTINGS, "mode": task.mode, "torch": torch.__version__}
+def _flags(task: Task, settings: Mapping[str, Any]) -> list[Decided]:
+    told: dict[str, Any] = {**settings, "mode": task.mode, "torch": torch.__version__}
     return [Decided(Entry(EntryKind.FLAG, name, attributes={"value": str(value)})) for name, value in told.items()]
