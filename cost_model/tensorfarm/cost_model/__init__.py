@@ -1,1 +1,1 @@
-"""The room of the cost model: peaks, features, roofline, calibration, intervals, staleness, drift. Empty as yet."""
+"""The room of the cost model: peaks, features, roofline, calibration, intervals, budgets, staleness, drift."""

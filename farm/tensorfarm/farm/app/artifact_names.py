@@ -30,7 +30,7 @@ class Named:
     pass_digests: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def artifact_file(layout: StoreLayout, sha256: str) -> Path:
+def _artifact_file(layout: StoreLayout, sha256: str) -> Path:
     """Where the store keeps these bytes, admitted or only built. Refuses bytes that are gone."""
     for folder in (layout.artifacts, layout.built):
         if (place := folder / f"{sha256}.artifact").is_file():
@@ -50,7 +50,7 @@ def named(text: str, layout: StoreLayout) -> Named:
     with Reader(layout) as reader:
         sweep_id, colon, subject = text.partition(":")
         sha256, candidate_id = _of_cell(reader, sweep_id, subject) if colon else _of_prefix(reader, text)
-        return Named(artifact_file(layout, sha256), sha256, *_submitted(reader, candidate_id))
+        return Named(_artifact_file(layout, sha256), sha256, *_submitted(reader, candidate_id))
 
 
 def known_candidate(layout: StoreLayout, candidate_id: str) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tensorfarm.contract.events import BaselineAccepted, Event, RegressionFixed, recorded
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.app.run_id import new_run_id
 from tensorfarm.farm.measure.baseline import ANCHOR, KINDS, METRIC
 from tensorfarm.farm.measure.verdict import Answer
 from tensorfarm.farm.store.journal import Journal, claim_writer
@@ -61,15 +61,14 @@ def _measured(store: Path, name: str, *, sweeps: bool = False) -> list[dict[str,
         raise Refusal(
             f"{what} {name} was never measured",
             limit="a baseline is an admitted artifact with measurements",
-            next_step='run "farm sweep CONFIG" without measuring switched off',
+            next_step='run "farm sweep CONFIG"',
         )
     return rows
 
 
 def _said(store: Path, rows: Sequence[dict[str, Any]], kinds: Sequence[str], reason: str) -> list[dict[str, Any]]:
     layout = StoreLayout(store)
-    now = datetime.now(UTC)
-    run = f"baseline-{now.strftime('%Y%m%dT%H%M%S%f')[:-3]}"
+    run = new_run_id("baseline")
     told: list[Event] = []
     with Reader(layout) as reader:
         for row in rows:

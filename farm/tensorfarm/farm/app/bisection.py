@@ -21,16 +21,22 @@ from tensorfarm.farm.pipeline.bisection import Found
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
 
+_ASKED = ("subsystem", "told", "occurrence")
+
 
 @dataclass(frozen=True)
 class Culprit:
-    """One switchable decision of a compilation. ``place`` counts within its pass, -1 where the backend does not."""
+    """One switchable decision of a compilation. ``place`` counts within its pass, -1 where the backend does not.
+
+    ``asked`` is how Inductor asked for it: subsystem, told and occurrence; nothing for a pass of our own.
+    """
 
     ordinal: int
     pass_name: str
     site: str
     place: int
     nodes: tuple[str, ...]
+    asked: Mapping[str, str]
 
     def __str__(self) -> str:
         where = f", site {self.place}" if self.place >= 0 else f", decision {self.ordinal}"
@@ -55,15 +61,18 @@ class BisectionDesk:
             n_sites=command.n_sites,
             width=command.width,
             failure=command.failure,
+            landmarks=command.landmarks,
         )
 
     def culprit(self, candidate_id: str, ordinal: int) -> Culprit:
         """What the manifest calls the decision with this number."""
         with Reader(self.layout) as reader:
             rows = reader.named("site_of_candidate", candidate_id=candidate_id, ordinal=str(ordinal)).to_pylist()
-        row: Mapping[str, Any] = rows[0] if rows else {"name": "", "site": "", "nodes": None, "place": None}
-        nodes = tuple(name for name in (row["nodes"] or "").split(",") if name)
-        return Culprit(ordinal, row["name"], row["site"], -1 if row["place"] is None else int(row["place"]), nodes)
+        row: Mapping[str, Any] = rows[0] if rows else {"name": "", "site": ""}
+        nodes = tuple(name for name in (row.get("nodes") or "").split(",") if name)
+        asked = {name: row[name] for name in _ASKED} if row.get("told") else {}
+        place = row.get("place")
+        return Culprit(ordinal, row["name"], row["site"], -1 if place is None else int(place), nodes, asked)
 
     def script_request(self, command: c.RunReproduce) -> dict[str, Any]:
         """What the worker that writes the script is told besides program and pipeline."""
@@ -74,6 +83,7 @@ class BisectionDesk:
             "pass_name": culprit.pass_name,
             "site": culprit.site,
             "nodes": list(culprit.nodes),
+            "asked": dict(culprit.asked),
             "finding": json.loads(found.failure)["finding"],
             "folder": str(self.layout.root / "reproducers" / found.bisection_id),
         }

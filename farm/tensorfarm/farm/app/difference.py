@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from tensorfarm.contract.manifest import Entry, EntryKind, Manifest
 
-ABSENT = "none"
+_ABSENT = "none"
 _ID_DIGITS = 12
 
 
@@ -41,7 +41,7 @@ class Aspect(StrEnum):
     RUNTIME = "runtime"
 
 
-REQUEST = tuple(Aspect)[: tuple(Aspect).index(Aspect.CAPTURED)]
+_REQUEST = tuple(Aspect)[: tuple(Aspect).index(Aspect.CAPTURED)]
 _COUNTED = (Aspect.LOWERING, Aspect.FUSION, Aspect.KERNEL, Aspect.FALLBACK)
 
 
@@ -94,7 +94,7 @@ def differences(a: Side, b: Side) -> list[Difference]:
     return sorted(found, key=lambda item: order.index(item.aspect))
 
 
-def parting_pass(a: Manifest, b: Manifest) -> str:
+def _parting_pass(a: Manifest, b: Manifest) -> str:
     """The first pass that is another, or left another graph, on the two sides; empty where there is none."""
     ours, theirs = ([(entry.name, entry.ir_hash_after) for entry in _pass_entries(side)] for side in (a, b))
     return next(((one or other)[0] for one, other in zip_longest(ours, theirs) if one != other), "")
@@ -107,12 +107,12 @@ def cause(a: Side, b: Side, found: Sequence[Difference]) -> str:
     if not found:
         return "same request and decisions, other bytes: only the candidate's id in the header can differ"
     first = found[0]
-    parting = parting_pass(a.manifest, b.manifest)
+    parting = _parting_pass(a.manifest, b.manifest)
     if first.aspect is Aspect.PROGRAM:
         return f"they compute different programs: {first.a} and {first.b}"
-    if first.aspect in REQUEST:
+    if first.aspect in _REQUEST:
         others = dict.fromkeys(
-            item.aspect for item in found if item.aspect in REQUEST and item.aspect is not first.aspect
+            item.aspect for item in found if item.aspect in _REQUEST and item.aspect is not first.aspect
         )
         more = f" (also {', '.join(others)})" if others else ""
         said = f"{first.aspect} {first.name}" if first.name != first.aspect else str(first.aspect)
@@ -133,7 +133,7 @@ def _short(digest: str) -> str:
 
 
 def _one(aspect: Aspect, name: str, a: str, b: str) -> Iterable[Difference]:
-    return [] if a == b else [Difference(aspect, name, a or ABSENT, b or ABSENT)]
+    return [] if a == b else [Difference(aspect, name, a or _ABSENT, b or _ABSENT)]
 
 
 def _mapped(aspect: Aspect, a: Mapping[str, str], b: Mapping[str, str]) -> Iterable[Difference]:
@@ -196,7 +196,7 @@ def _site_entries(manifest: Manifest) -> dict[tuple[str, str], Entry]:
 
 def _decided(entry: Entry | None) -> str:
     if entry is None:
-        return ABSENT
+        return _ABSENT
     return f"{entry.decision}: {entry.reason}" if entry.reason else str(entry.decision)
 
 
@@ -213,4 +213,4 @@ def _counts(aspect: Aspect, a: Manifest, b: Manifest) -> Iterable[Difference]:
 
 def _numbers(aspect: Aspect, a: Counter[str], b: Counter[str]) -> Iterable[Difference]:
     for name in sorted(a.keys() | b.keys()):
-        yield from _one(aspect, name, *(str(side[name]) if side[name] else ABSENT for side in (a, b)))
+        yield from _one(aspect, name, *(str(side[name]) if side[name] else _ABSENT for side in (a, b)))

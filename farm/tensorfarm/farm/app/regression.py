@@ -8,7 +8,6 @@ from typing import Any
 
 from tensorfarm.contract.events import Compared, Event
 from tensorfarm.farm.measure.baseline import Baseline, Book, Contender, OpenRegression
-from tensorfarm.farm.measure.verdict import THRESHOLD
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
 
@@ -24,7 +23,7 @@ class RegressionDesk:
 
     layout: StoreLayout
     sweep_id: str
-    threshold: float = THRESHOLD
+    threshold: float
 
     def considered(self, subject: str, workload: str, candidate_id: str, artifact_sha256: str) -> list[Event]:
         """After ``Measured`` or ``CacheAnswered`` is on disk: what history says of the artifact.
@@ -66,12 +65,12 @@ class RegressionDesk:
                 )
                 for row in baselines
             ],
-            [open_regression(row) for row in regressions],
+            [_open_regression(row) for row in regressions],
             self.threshold,
         )
 
 
-def open_regression(row: dict[str, Any]) -> OpenRegression:
+def _open_regression(row: dict[str, Any]) -> OpenRegression:
     """A row of the query ``open_regressions``."""
     return OpenRegression(
         row["regression_id"],

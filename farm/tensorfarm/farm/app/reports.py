@@ -22,10 +22,11 @@ def costs(store: Path, as_of: datetime | None = None) -> Presentation:
         (basis,) = reader.named("report_cost_basis").to_pylist()
     if rows:
         return cost_report(rows)
+    step = 'run "farm calibrate", then "farm sweep CONFIG"'
     if not basis["peaks"]:
-        lacks, step = "no machine's peaks were measured", 'run "farm calibrate", then "farm sweep CONFIG"'
+        lacks = "no machine's peaks were measured"
     elif not basis["models"]:
-        lacks, step = "peaks were measured, no model was calibrated", 'run "farm calibrate", then "farm sweep CONFIG"'
+        lacks = "peaks were measured, no model was calibrated"
     else:
         lacks, step = "no sweep ran since a model was calibrated", 'run "farm sweep CONFIG"'
     raise Refusal(f"store {store} holds no prediction", limit=lacks, next_step=step)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from tensorfarm.bisect.failure import Failure, ValueKind
-from tensorfarm.bisect.inductor_code import InductorSite
+from tensorfarm.bisect.inductor_code import InductorSite, Question
 from tensorfarm.bisect.reproducer import SCRIPT, Lowerings, Story, script_of_inductor, script_of_passes
 from tensorfarm.bisect.torch_code import identifier
 from tensorfarm.compiler.inductor_sites import (
@@ -45,8 +45,9 @@ def write_reproducer(request: Mapping[str, Any]) -> dict[str, Any]:
     """Write the script with its tensors, and run it with and without the culprit.
 
     ``request``: program (path), program_sha256, mode, pipeline, python_path, ordinal of the culprit, its pass_name,
-    site and nodes, finding (the failing row of the verdict), folder (to write to), threads. Returns ``reproducer``
-    (path of the script, empty where the failure has no element to compare), ``reproduced`` and ``message``, one line.
+    site and nodes, how Inductor asked for it (subsystem, told, occurrence), finding (the failing row of the verdict),
+    folder (to write to), threads. Returns ``reproducer`` (path of the script, empty where the failure has no element to
+    compare), ``reproduced`` and ``message``, one line.
     """
     torch.set_num_threads(int(request["threads"]))
     sys.path[:0] = [folder for folder in request["python_path"] if folder not in sys.path]
@@ -155,7 +156,9 @@ def _inductor(
         shutil.copy(str(source), request["folder"])
     training = request["mode"] == "training"
     required = tuple(sorted((*REQUIRED_PASSES, *REQUIRED_DECOMPOSITIONS)))
-    site = InductorSite(int(request["ordinal"]), PASSES, (DECOMPOSITION, LOWERINGS), required, custom, training)
+    asked = request["asked"]
+    question = Question(asked["subsystem"], asked["told"], int(asked["occurrence"]))
+    site = InductorSite(question, PASSES, (DECOMPOSITION, LOWERINGS), required, custom, training)
     tensors = {identifier(name): tensor for name, tensor in _tensors(program).items()}
     return script_of_inductor(_story(program, request, later_off), failure, roots, program.graph, site), tensors
 

@@ -37,11 +37,11 @@ def staleness(store: Path, limit_days: float, as_of: datetime | None = None) -> 
         raise Refusal(f"store {store} holds no candidate", next_step='run "farm sweep CONFIG" first')
     now, limit = as_of or datetime.now(UTC), limit_days * _DAY_SECONDS
     limits, toolchain, gate = replace(AgeLimits(), measurement=limit, model=limit), this_toolchain(), gate_version()
-    found = [_judged(row, facts(layout, row, now, toolchain, gate), limits) for row in rows]
+    found = [_judged(row, _facts(layout, row, now, toolchain, gate), limits) for row in rows]
     return staleness_report(found, limit_days)
 
 
-def facts(layout: StoreLayout, row: Mapping[str, Any], now: datetime, toolchain: Toolchain, gate: str) -> Facts:
+def _facts(layout: StoreLayout, row: Mapping[str, Any], now: datetime, toolchain: Toolchain, gate: str) -> Facts:
     """What is compared for one row of the query ``report_staleness``."""
     here = row["target"] == toolchain.target
     recorded = Identity(

@@ -48,8 +48,8 @@ def cost(store: Store = DEFAULT_STORE, as_of: AsOf = None, as_json: AsJson = Fal
     """One row a prediction: what was predicted, with its interval, and what was measured after it."""
     from tensorfarm.farm.app.reports import costs
 
-    report = costs(store, moment(as_of))
-    _deliver(report, as_json, html, store, moment(as_of))
+    when = moment(as_of)
+    _deliver(costs(store, when), as_json, html, store, when)
 
 
 @application.command("budget")
@@ -63,8 +63,8 @@ def budget(
     """One row a cell: what it might spend, what it spent, and after how many calls that has paid for itself."""
     from tensorfarm.farm.app.reports import budgets
 
-    report = budgets(store, sweep_id, moment(as_of))
-    _deliver(report, as_json, html, store, moment(as_of))
+    when = moment(as_of)
+    _deliver(budgets(store, sweep_id, when), as_json, html, store, when)
 
 
 @application.command("staleness")
@@ -80,8 +80,8 @@ def staleness(
     """One row a workload: every reason why what is known of it should be found out again."""
     from tensorfarm.farm.app.staleness import staleness as stale
 
-    report = stale(store, older_than, moment(as_of))
-    _deliver(report, as_json, html, store, moment(as_of))
+    when = moment(as_of)
+    _deliver(stale(store, older_than, when), as_json, html, store, when)
 
 
 @application.command("regressions")
@@ -95,8 +95,8 @@ def regressions(
     """One row a regression: how much slower, how sure that is, since when, and what did it."""
     from tensorfarm.farm.app.reports import regressions as known
 
-    report = known(store, every=every, as_of=moment(as_of))
-    _deliver(report, as_json, html, store, moment(as_of))
+    when = moment(as_of)
+    _deliver(known(store, every=every, as_of=when), as_json, html, store, when)
 
 
 def _deliver(report: Presentation, as_json: bool, html: Path | None, store: Path, as_of: datetime | None) -> None:

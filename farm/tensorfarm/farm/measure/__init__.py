@@ -1,1 +1,1 @@
-"""Timing: an admitted artifact against eager, in interleaved groups of one child."""
+"""Timing: an admitted artifact against eager, or against a baseline, each side in processes of its own."""

@@ -9,19 +9,20 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 
 from tensorfarm.contract.digest import sha256_json
 from tensorfarm.contract.inductor_runtime import RecompileBlocked
+from tensorfarm.farm.measure.baseline import METRIC
 from tensorfarm.farm.measure.host_lock import host_to_itself
 from tensorfarm.farm.measure.sides import Samples, Schedule, Side, SideFailed, paired
 from tensorfarm.farm.measure.steps import artifact_step, eager_step
-from tensorfarm.farm.measure.verdict import Answer, Verdict, judged, noise_floor
+from tensorfarm.farm.measure.verdict import Answer, Verdict, judged, noise_floor, without_samples
 
-METRIC, PAIRED_METRIC = "step_seconds", "paired_step_seconds"
+PAIRED_METRIC = f"paired_{METRIC}"
 _GROUPS_COMPARED, _ROUNDS_COMPARED, _SECONDS_COMPARED = 36, 6, 60.0
 
 
@@ -64,7 +65,7 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
     except SideFailed as failed:
         if failed.side != "baseline":
             _fail_alike(failed)
-        verdict = replace(judged([], [], 0, 0, threshold), answer=Answer.INCONCLUSIVE, message=_absent(failed))
+        verdict = without_samples(Answer.INCONCLUSIVE, _absent(failed))
         return _compared(verdict, threshold, "cpu", [])
     seconds = samples.seconds
     verdict = judged(seconds["candidate"], seconds["baseline"], samples.groups, samples.rounds, threshold)
@@ -121,7 +122,7 @@ def _row(
     *,
     warm: bool = True,
 ) -> dict[str, Any]:
-    ordered = sorted(samples)
+    p10, p50, p90 = np.quantile(samples, (0.1, 0.5, 0.9)).tolist()
     return {
         "metric": metric,
         "unit": unit,
@@ -130,13 +131,7 @@ def _row(
         "variant": variant,
         "warm": warm,
         "samples": list(samples),
-        **{f"p{percent}": _quantile(ordered, percent / 100) for percent in (10, 50, 90)},
+        "p10": p10,
+        "p50": p50,
+        "p90": p90,
     }
-
-
-def _quantile(ordered: Sequence[float], fraction: float) -> float:
-    """Linear interpolation between order statistics (Hyndman and Fan's type 7)."""
-    position = fraction * (len(ordered) - 1)
-    low = int(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)

@@ -23,7 +23,6 @@ import numpy.typing as npt
 from scipy import special
 
 ALPHA = 0.01  # two-sided: of the test, and one minus the interval's confidence
-THRESHOLD = 0.05  # the slow-down, as a share of the baseline's time, that matters where nobody says otherwise
 _Array: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -61,9 +60,7 @@ def judged(
     ``threshold`` is the slow-down that matters, as a share of the baseline's time.
     """
     if trouble := _trouble(candidate, baseline, groups):
-        return Verdict(
-            Answer.MEASURED_NOTHING, math.nan, 0.0, math.inf, math.inf, 1.0, 0, f"measured nothing: {trouble}"
-        )
+        return without_samples(Answer.MEASURED_NOTHING, f"measured nothing: {trouble}")
     ratios = _group_medians(candidate, groups) - _group_medians(baseline, groups)
     middle, lower, upper, p = signed_rank(ratios)
     low, high = _between_rounds(ratios, rounds)
@@ -76,6 +73,11 @@ def judged(
         f" could have told {smallest:.3f} from 1, {1 + threshold:.3f} matters"
     )
     return Verdict(answer, ratio, least, most, smallest, p, groups, message)
+
+
+def without_samples(answer: Answer, message: str) -> Verdict:
+    """A verdict that no ratio stands behind, and why."""
+    return Verdict(answer, math.nan, 0.0, math.inf, math.inf, 1.0, 0, message)
 
 
 def _group_medians(samples: Sequence[float], groups: int) -> _Array:

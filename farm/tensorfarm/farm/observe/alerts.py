@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tensorfarm.cost_model.drift import LIMIT_LOG_ERROR
 from tensorfarm.farm.observe.conditions import (
     Above,
     AboveOther,
@@ -141,8 +142,8 @@ ALERTS = (
     Alert(
         "FarmCostModelDrift",
         Severity.INFO,
-        Above(Read("farm_cost_model_abs_log_error", {"quantile": "0.9"}), 0.4),
-        "One prediction in ten is off by half or more.",
+        Above(Read("farm_cost_model_abs_log_error", {"quantile": "0.5"}), LIMIT_LOG_ERROR),
+        "Half of the newest model's predictions are off by half or more.",
         "farm calibrate",
         hold_seconds=_HOUR,
     ),

@@ -26,7 +26,7 @@ def budgeted(row: Row) -> dict[str, Any]:
     reference, candidate, limit = row["eager_p50_seconds"], row["candidate_p50_seconds"], row["limit_seconds"]
     pays_after = None
     if spent is not None and reference is not None and candidate is not None:
-        pays_after = break_even_calls(spent, 0.0, reference, candidate)
+        pays_after = break_even_calls(spent, reference, candidate)
     found = {
         **row,
         "spent_seconds": spent,

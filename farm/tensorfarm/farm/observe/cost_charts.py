@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from tensorfarm.farm.observe.charts import BAD, GOOD, INK, PALE, PLAIN, Chart, chart, height_of, name_lines
-from tensorfarm.farm.observe.cost_report import accuracies, counted
+from tensorfarm.farm.observe.cost_report import Accuracy, accuracies, counted
 from tensorfarm.farm.observe.presentation import Presentation, Row
 
 _MARKS = {"step_seconds": "o", "eager_step_seconds": "s", "compile_seconds": "^"}
@@ -21,7 +21,7 @@ def cost_charts(report: Presentation) -> list[Chart]:
     fair = [row for row in rows if counted(row)]
     if not fair:
         return []
-    names = [f"{item.metric} ({item.checkpoint}), n = {item.n}" for item in accuracies(rows) if item.n]
+    known = [item for item in accuracies(rows) if item.n]
     return [
         chart(
             "scatter",
@@ -38,8 +38,8 @@ def cost_charts(report: Presentation) -> list[Chart]:
         chart(
             "coverage",
             "Share of measurements inside their interval; the line is what the intervals claim.",
-            (7, height_of(len(names))),
-            lambda axes: _coverage(axes, rows, names),
+            (7, height_of(len(known))),
+            lambda axes: _coverage(axes, known),
         ),
     ]
 
@@ -73,10 +73,10 @@ def _errors(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set(xlabel="predicted ÷ measured", ylabel="predictions")
 
 
-def _coverage(axes: Axes, rows: Sequence[Row], names: Sequence[str]) -> None:
-    shares = [item.coverage for item in accuracies(rows) if item.n]
-    axes.barh(range(len(names)), shares, color=[GOOD if value >= _CLAIMED else PALE for value in shares], height=0.6)
+def _coverage(axes: Axes, known: Sequence[Accuracy]) -> None:
+    shares = [item.coverage for item in known]
+    axes.barh(range(len(known)), shares, color=[GOOD if value >= _CLAIMED else PALE for value in shares], height=0.6)
     axes.axvline(_CLAIMED, color=INK, linewidth=0.8)
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-    name_lines(axes, names)
+    name_lines(axes, [f"{item.metric} ({item.checkpoint}), n = {item.n}" for item in known])

@@ -6,7 +6,7 @@ Accuracy is told per metric and checkpoint: one number over times of calls and o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from statistics import median
@@ -14,6 +14,7 @@ from typing import Any
 
 from scipy.stats import kendalltau
 
+from tensorfarm.cost_model.drift import Observed, drift
 from tensorfarm.farm.observe.presentation import Column, Kind, Presentation, Row, minute, seconds, share
 
 
@@ -23,6 +24,7 @@ class Accuracy:
 
     ``median_error`` is the median of |predicted ÷ measured − 1|; ``kendall_tau`` is NaN under two distinct values;
     ``coverage`` is the share of measurements inside their interval, 0.9 where the intervals are what they claim.
+    ``has_drifted`` is of the newest model alone: what an older one predicted is no reason to calibrate again.
     """
 
     metric: str
@@ -34,6 +36,7 @@ class Accuracy:
     late: int
     not_measured: int
     out_of_distribution: int
+    has_drifted: bool
 
 
 def judged(row: Row) -> dict[str, Any]:
@@ -73,7 +76,15 @@ def _accuracy(metric: str, checkpoint: str, rows: Sequence[Row]) -> Accuracy:
         late=sum(row["late"] for row in rows),
         not_measured=sum(row["error_ratio"] is None for row in rows),
         out_of_distribution=sum(row["out_of_distribution"] for row in fair),
+        has_drifted=_has_drifted(fair),
     )
+
+
+def _has_drifted(fair: Sequence[Row]) -> bool:
+    newest = max(fair, key=lambda row: row["predicted_at"])["model_id"] if fair else ""
+    recent = [row for row in fair if row["model_id"] == newest]
+    pairs = [Observed(row["predicted"], row["lower"], row["upper"], row["measured_seconds"]) for row in recent]
+    return drift(pairs).has_drifted
 
 
 def _kendall_tau(pairs: Sequence[tuple[float, float]]) -> float:
@@ -86,7 +97,7 @@ def cost_report(rows: Sequence[Row]) -> Presentation:
     """The report over rows of the query ``report_cost``."""
     known = [judged(row) for row in rows]
     found = accuracies(known)
-    totals: Mapping[str, Any] = {"accuracy": [asdict(item) for item in found]}
+    totals = {"accuracy": [asdict(item) for item in found]}
     return Presentation(
         Kind.COST, "Predicted and measured cost", known, _COLUMNS, [_in_words(item) for item in found], totals
     )
@@ -101,7 +112,8 @@ def _in_words(item: Accuracy) -> str:
         "not measured": item.not_measured,
     }
     notes = "".join(f", {number} {what}" for what, number in apart.items() if number)
-    return f"{item.metric} ({item.checkpoint}): {figures if item.n else ''}n = {item.n}{notes}"
+    advice = '; the model has drifted: run "farm calibrate"' if item.has_drifted else ""
+    return f"{item.metric} ({item.checkpoint}): {figures if item.n else ''}n = {item.n}{notes}{advice}"
 
 
 def _verdict(row: Row) -> str:

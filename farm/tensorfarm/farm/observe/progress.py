@@ -1,4 +1,6 @@
-"""What a person sees while a sweep runs: a bar and the last words on a terminal, one line an ended cell elsewhere."""
+"""What a person sees while a sweep runs: a line for each ended cell, lost job and probe; on a terminal also a bar with
+the last words.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,10 @@ def staleness_charts(report: Presentation) -> list[Chart]:
         drawn.append(chart("reasons", "Workloads by reason.", size, lambda axes: _reasons(axes, counts)))
     if aged:
         kept, left_out = lines_of(aged)
-        caption = "Days since a workload was measured, its baseline accepted and its model calibrated; red is stale."
+        caption = (
+            "Days since a workload was measured, its baseline accepted and its model calibrated; red is stale, for"
+            " whatever reason. The line is the limit of measurements and models."
+        )
         size = (8, height_of(len(kept)))
         drawn.append(chart("ages", caption + left_out, size, lambda axes: _ages(axes, kept, limit_days)))
     return drawn
@@ -55,6 +58,6 @@ def _ages(axes: Axes, rows: Sequence[Row], limit_days: float) -> None:
         axes.scatter(*zip(*stale, strict=True), color=BAD, s=22)
     axes.axvline(limit_days, color=INK, linewidth=0.8)
     axes.set_xlim(left=0)
-    axes.set_xlabel("days; the line is the limit")
+    axes.set_xlabel("days")
     axes.legend(fontsize=8)
     name_lines(axes, [row["workload"] for row in rows])

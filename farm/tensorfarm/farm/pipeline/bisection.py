@@ -16,6 +16,7 @@ from tensorfarm.bisect.result import Result
 from tensorfarm.bisect.result import Status as Ending
 from tensorfarm.bisect.search import Search
 from tensorfarm.contract.digest import canonical_json, finite
+from tensorfarm.contract.manifest import EntryKind
 from tensorfarm.contract.outcome import Status
 from tensorfarm.contract.switches import Switches
 
@@ -62,6 +63,20 @@ class Bisection:
         search = self.search
         result = Result(Ending.UNDECIDED, None, 0, search.n_sites - 1, search.round, self.answered)
         return Found(self.bisection_id, self.failure, result)
+
+
+def landmarks_of(manifest: Sequence[Row]) -> tuple[int, ...]:
+    """The sites at which another pass begins: another place in our pipeline, another subsystem of Inductor's."""
+    found: list[int] = []
+    before: tuple[str, ...] = ()
+    for row in manifest:
+        told = row.get("attributes") or {}
+        if row["kind"] == EntryKind.SITE and "ordinal" in told:
+            at = tuple(told.get(key, "") for key in ("position", "stage", "subsystem"))
+            if before and at != before:
+                found.append(int(told["ordinal"]))
+            before = at
+    return tuple(found)
 
 
 def failure_of(outcome: str, kind: str, findings: Sequence[Row]) -> str:

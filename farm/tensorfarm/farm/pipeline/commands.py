@@ -124,6 +124,7 @@ class StartBisection:
     n_sites: int
     width: int
     failure: str
+    landmarks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 from tensorfarm.bisect.search import Search
 from tensorfarm.contract import events as e
 from tensorfarm.contract.outcome import Outcome, Status
-from tensorfarm.farm.pipeline.bisection import Bisection, failure_of
+from tensorfarm.farm.pipeline.bisection import Bisection, failure_of, landmarks_of
 from tensorfarm.farm.pipeline.commands import Stage
 from tensorfarm.farm.pipeline.plan import Cell, Plan, PlannedProgram
 
@@ -43,6 +43,7 @@ class Progress:
     outcome_kind: str = ""
     message: str = ""
     n_sites: int = 0
+    landmarks: tuple[int, ...] = ()
     failure: str = ""
     bisection: Bisection | None = None
     comparisons: dict[str, str] = field(default_factory=dict[str, str])
@@ -144,7 +145,7 @@ def _task_rejected(state: SweepState, event: e.TaskRejected) -> None:
 def _compiled(state: SweepState, event: e.CandidateCompiled) -> None:
     progress = state.live[event.subject]
     progress.artifact_sha256, progress.size_bytes = event.artifact_sha256, event.size_bytes
-    progress.n_sites = event.n_sites
+    progress.n_sites, progress.landmarks = event.n_sites, landmarks_of(event.manifest)
     state.move(event.subject, out_of=Stage.COMPILE, into=Stage.GATE)
 
 
@@ -194,9 +195,9 @@ def _measure_failed(state: SweepState, event: e.MeasureFailed) -> None:
 
 
 def _bisection_started(state: SweepState, event: e.BisectionStarted) -> None:
-    state.live[event.subject].bisection = Bisection(
-        event.bisection_id, event.failure, Search(event.n_sites, event.width)
-    )
+    # The gate has seen the candidate fail with all of its sites on.
+    search = Search(event.n_sites, event.width, landmarks=frozenset(event.landmarks), known_bad=True)
+    state.live[event.subject].bisection = Bisection(event.bisection_id, event.failure, search)
     state.move(event.subject, out_of="start_bisection", into=Stage.PROBE)
 
 

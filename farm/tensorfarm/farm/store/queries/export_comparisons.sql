@@ -1,4 +1,5 @@
 -- One row a workload, metric and kind of baseline: what the newest paired measurement against it found.
+-- One that did not come about has no ratio and says nothing.
 with known as (
     select
         sweep_id, subject, arg_max(backend, ts) as backend, split_part(arg_max(target, ts), '/', 1) as device_class,
@@ -13,7 +14,7 @@ compared as (
         (payload ->> 'ratio_lower')::double as ratio_lower
     from events
     join known using (sweep_id, subject)
-    where type = 'Compared'
+    where type = 'Compared' and isfinite((payload ->> 'ratio')::double)
 )
 select workload, backend, device_class, metric, baseline, arg_max(ratio_lower, ts) as ratio_lower
 from compared

@@ -1,11 +1,11 @@
 -- One row a metric and device: by what share the last ten paired measurements could be wrong (their median), the share
--- by which a workload may be slower before that matters, and the same as a ratio.
+-- by which a workload may be slower before that matters, and the same as a ratio. What has no ratio was not measured.
 with compared as (
     select
         payload ->> 'metric' as metric, payload ->> 'device' as device_class,
         (payload ->> 'smallest_detectable')::double - 1 as noise, (payload ->> 'threshold')::double as threshold, ts
     from events
-    where type = 'Compared'
+    where type = 'Compared' and isfinite((payload ->> 'ratio')::double)
     qualify row_number() over (partition by metric, device_class order by ts desc) <= 10
 )
 select
