@@ -21,12 +21,13 @@ from report import Goal, finish
 from scipy import stats
 
 from tensorfarm.farm.measure.sides import Schedule, Side, Step, paired
-from tensorfarm.farm.measure.verdict import ALPHA, THRESHOLD, Answer, judged
+from tensorfarm.farm.measure.verdict import ALPHA, Answer, judged
 
 SIZE = 128
 WORK = 100
 COMPARED = Schedule(groups=12, rounds=6)  # a third of a sweep's comparison: 500 of them must end
 BLOCK = 60
+THRESHOLD = 0.05
 
 
 def multiplies(work: int) -> Callable[[], Step]:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tensorfarm.bisect.failure import Failure, ValueKind
+from tensorfarm.bisect.inductor_code import InductorSite, Question, compiled_by_inductor
 from tensorfarm.bisect.torch_code import cut_function, whole_function
 from tensorfarm.contract.capture import captured
 from tensorfarm.contract.graph import Graph, Input, Node, Output, OutputKind, Ref, TargetDevice, TensorSpec
@@ -184,6 +185,70 @@ def test_a_whole_function_computes_and_writes_as_the_program_does(program: Progr
     assert torch.equal(tensors["b_seen"], module.seen)
 
 
+GELU = "<OpOverload(op='aten.gelu', overload='default')>"
+ROLL = "<OpOverload(op='aten.roll', overload='default')>"
+ASKING = """
+import json, sys
+sys.argv.append("--off")
+from itertools import count
+import os, tempfile, torch
+import torch._inductor.config as inductor
+from torch._inductor import lowering
+from torch._inductor.compiler_bisector import CompilerBisector
+from torch._inductor.fx_passes import joint_graph, post_grad, pre_grad
+from torch._inductor.virtualized import V
+from torch.fx.passes.graph_transform_observer import GraphTransformObserver
+OFF = True
+{script}
+graph = torch.fx.Graph()
+x = graph.placeholder("x")
+operators = {{"sin": torch.ops.aten.sin.default, "gelu": torch.ops.aten.gelu.default}}
+operators["has no lowering"] = min(lowering.fallbacks, key=str)
+nodes = {{name: graph.call_function(operator, (x,)) for name, operator in operators.items()}}
+
+def ask(subsystem, told):
+    with V.set_current_node(nodes.get(told)):
+        return CompilerBisector.disable_subsystem("inductor", subsystem, lambda: told)
+
+observed = GraphTransformObserver(torch.fx.GraphModule({{}}, graph), "observed", "joint_graph_passes")
+for subsystem, told in json.loads(sys.argv[1]):
+    if subsystem == "within a pass":
+        observed.apply_gm_pass(lambda _: ask("decomposition", told))
+    else:
+        print(int(ask(subsystem, told)))
+"""
+# What is asked, and the answers to the script of the second decomposition of gelu: of it alone, and of all later ones.
+ASKED = [
+    ("decomposition", GELU, 0, 0),
+    ("within a pass", GELU, None, None),
+    ("post_grad_passes", GELU, 0, 0),
+    ("decomposition", GELU, 1, 1),
+    ("decomposition", GELU, 0, 1),
+    ("decomposition", ROLL, 0, 0),
+    ("post_grad_passes", "view_to_reshape", 0, 1),
+    ("post_grad_passes", "stable_sort", 0, 0),
+    ("cudagraphs", "", 0, 0),
+    ("lowerings", "sin", 0, 1),
+    ("lowerings", "has no lowering", 0, 0),
+    ("lowerings", "gelu", 1, 1),
+]
+
+
+@pytest.mark.parametrize("later_off", [False, True])
+def test_exactly_the_question_about_the_culprit_is_answered_with_yes(later_off: bool) -> None:
+    passes = ("pre_grad_passes", "joint_graph_passes", "post_grad_passes")
+    required = ("aten.roll.default", "stable_sort")
+    question = Question("decomposition", GELU, 1)
+    site = InductorSite(question, passes, ("decomposition", "lowerings"), required, "", training=True)
+    script = compiled_by_inductor(site, later_off)
+    asked = json.dumps([(subsystem, told) for subsystem, told, _, _ in ASKED])
+    command = [sys.executable, "-W", "ignore", "-c", ASKING.format(script=script), asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    expected = [(subsystem, told, row[later_off]) for subsystem, told, *row in ASKED if subsystem != "within a pass"]
+    seen = [int(line) for line in done.stdout.split()]
+    assert [(*row[:2], answer) for row, answer in zip(expected, seen, strict=True)] == expected
+
+
 WRONG_POST_GRAD = """
 import torch
 
@@ -246,6 +311,7 @@ def test_a_wrong_post_grad_pass_is_shown_by_compiling_anew_without_it(
         {
             **request,
             "ordinal": int(culprit["attributes"]["ordinal"]),
+            "asked": {name: culprit["attributes"][name] for name in ("subsystem", "told", "occurrence")},
             "pass_name": culprit["name"],
             "site": culprit["site"],
             "nodes": culprit["attributes"]["nodes"].split(","),

@@ -53,6 +53,48 @@ def test_every_planted_culprit_is_confirmed_in_the_rounds_promised(data: st.Data
     assert result.rounds <= bound(n, width)
 
 
+@given(st.data(), st.integers(1, 300), st.integers(1, 8), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_landmarks_and_a_fault_that_was_seen_already_cost_no_more_rounds_than_promised(
+    data: st.DataObject, n: int, width: int, known_bad: bool
+) -> None:
+    culprit = data.draw(st.integers(0, n - 1))
+    landmarks = data.draw(st.frozensets(st.integers(0, n - 1), max_size=12))
+    search = Search(n, width, landmarks=landmarks, known_bad=known_bad)
+    result, rounds = finished(search, broken_by(culprit))
+    assert (result.status, result.culprit) == (Status.CONFIRMED, culprit)
+    assert result.rounds <= bound(n, width)
+    assert str(ALL) in [probe for asked in rounds for probe in asked]
+
+
+@given(st.data(), st.integers(1, 200), st.integers(1, 8))
+@settings(max_examples=100, deadline=None)
+def test_sites_that_changed_nothing_are_never_blamed_and_cost_nothing(data: st.DataObject, n: int, width: int) -> None:
+    culprit = data.draw(st.integers(0, n - 1))
+    idle = data.draw(st.frozensets(st.integers(0, n - 1))) - {culprit}
+    result, _ = finished(Search(n, width, idle=idle, known_bad=True), broken_by(culprit))
+    assert (result.status, result.culprit) == (Status.CONFIRMED, culprit)
+    assert result.rounds <= bound(n - len(idle), width)
+
+
+def test_a_site_that_seemed_idle_and_breaks_it_is_not_pinned_on_its_neighbour() -> None:
+    result, _ = finished(Search(9, 2, idle=frozenset({4})), broken_by(4))
+    assert result.status is Status.SEVERAL
+
+
+def test_landmarks_are_asked_before_anything_between_them() -> None:
+    _, rounds = finished(Search(200, 2, landmarks=frozenset({70, 90}), known_bad=True), broken_by(80))
+    assert rounds[:3] == [("none", "first 70"), ("first 90", "first 113"), ("first 76", "first 83")]
+    assert rounds[-1] == ("all but 80", "all")
+
+
+def test_a_fault_that_was_seen_and_is_gone_in_the_last_round_is_flaky() -> None:
+    search = Search(50, 2, known_bad=True)
+    answers = {"all": Answer.GOOD}
+    result, _ = finished(search, lambda probe: answers.get(str(probe), broken_by(30)(probe)))
+    assert (result.status, result.culprit) == (Status.FLAKY, None)
+
+
 @pytest.mark.parametrize("width", [1, 2, 3, 8])
 def test_no_culprit_of_a_small_compilation_is_missed(width: int) -> None:
     for n in range(1, 12):

@@ -30,6 +30,7 @@ BY_ANNOTATION = {
     "bool": st.booleans(),
     "Mapping[str, Any]": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2),
     "Mapping[str, float]": st.dictionaries(st.text(max_size=5), st.floats(-1e9, 1e9), max_size=2),
+    "tuple[int, ...]": st.lists(st.integers(0, 99), max_size=2).map(tuple),
     "tuple[str, ...]": st.lists(st.text(max_size=5), max_size=2).map(tuple),
     "Mapping[str, str]": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2),
     "tuple[Mapping[str, Any], ...]": ROWS.map(tuple),

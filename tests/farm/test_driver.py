@@ -140,8 +140,9 @@ class FakeDesk:
                 case c.GiveUpCapture(program, message):
                     outcome = Outcome.INFRASTRUCTURE_EXHAUSTED
                     yield e.CaptureFailed(SWEEP, program.name, "m:f", outcome, "", message, 0.0)
-                case c.StartBisection(cell, candidate_id, n_sites, width, failure):
-                    yield e.BisectionStarted(SWEEP, cell.id, "b" + cell.id, candidate_id, "fx", n_sites, width, failure)
+                case c.StartBisection(cell, candidate_id, sites, width, failure):
+                    said = ("b" + cell.id, candidate_id, "fx", sites.count, width, failure)
+                    yield e.BisectionStarted(SWEEP, cell.id, *said)
                 case c.FinishBisection(cell, candidate_id):
                     yield self.finished(cell, candidate_id, None)
                 case c.Consider(cell, candidate_id):

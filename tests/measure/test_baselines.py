@@ -53,7 +53,7 @@ class Nightly:
         self.record(
             [e.Measured(sweep_id, CELL, **known, seconds=1, measurements=(row("eager", 1), row("candidate", speed)))]
         )
-        desk = RegressionDesk(self.layout, sweep_id)
+        desk = RegressionDesk(self.layout, sweep_id, 0.05)
         told = desk.considered(CELL, WORKLOAD, **known)
         self.record(told)
         if not any(map(nominated, told)):

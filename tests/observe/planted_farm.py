@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from contextlib import closing
 from pathlib import Path
@@ -168,6 +169,7 @@ class PlantedFarm:
     def compared(
         self, sweep_id: str, subject: str, *, baseline: str = "last_accepted", lower: float = 0.99, noise: float = 1.02
     ) -> None:
+        """A paired measurement; one that did not come about where ``lower`` is NaN."""
         self.tell(
             e.Compared(
                 **_about(sweep_id, subject),
@@ -177,12 +179,12 @@ class PlantedFarm:
                 baseline_artifact="old",
                 metric=METRIC,
                 device="cpu",
-                verdict="no_worse",
+                verdict="inconclusive" if math.isnan(lower) else "no_worse",
                 ratio=lower + 0.01,
                 ratio_lower=lower,
                 ratio_upper=lower + 0.02,
                 smallest_detectable=noise,
-                threshold=0.05,
+                threshold=math.nan if math.isnan(lower) else 0.05,
                 message="",
                 seconds=1.0,
             )

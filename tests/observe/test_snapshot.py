@@ -205,6 +205,18 @@ def test_noise_is_what_the_newest_comparisons_could_not_have_seen(farm: PlantedF
     assert math.isclose(value(snapshot, "farm_creep_threshold_ratio"), 1.05)
 
 
+def test_a_comparison_that_did_not_come_about_hides_neither_creep_nor_noise(farm: PlantedFarm) -> None:
+    farm.start("s1", "mlp/fx")
+    farm.submit("s1", "mlp/fx")
+    farm.compared("s1", "mlp/fx", baseline="anchor", lower=1.2, noise=1.3)
+    before = read(farm)
+    farm.compared("s1", "mlp/fx", baseline="anchor", lower=math.nan, noise=math.nan)
+    after = read(farm)
+    for gauge in ("farm_verdict_ratio_lower", "farm_creep_threshold_ratio", "farm_metric_halfwidth_limit"):
+        assert value(after, gauge) == value(before, gauge)
+    assert value(after, "farm_aa_ratio_halfwidth") == value(before, "farm_aa_ratio_halfwidth")
+
+
 def test_a_series_never_vanishes_and_no_two_are_alike(farm: PlantedFarm) -> None:
     seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     history = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +46,23 @@ def test_the_totals_are_of_each_metric_and_checkpoint(swept: StoreLayout, report
     assert (step["n"], step["coverage"], step["kendall_tau"]) == (2, 0.5, pytest.approx(1.0))
     assert step["median_error"] == pytest.approx((0.1 + 1.0) / 2)
     assert (found["compile_seconds"]["n"], found["compile_seconds"]["kendall_tau"]) == (1, "nan")
+
+
+def test_a_model_that_is_off_by_half_has_drifted_until_a_newer_one_predicts(
+    layout: StoreLayout, reported: Reported, farm: Farm
+) -> None:
+    told = [(0, started())]
+    for number in range(5):
+        name = f"p{number}"
+        told += [(1, submitted(name)), (2, predicted(name, "step_seconds", 0.002)), (9, measured(name, 0.001, 0.003))]
+    write(layout, *told)
+    (seen,) = reported("cost")["totals"]["accuracy"]
+    assert (seen["n"], seen["has_drifted"]) == (5, True)
+    assert "the model has drifted" in farm("report", "cost")[1]
+    newer = replace(predicted("p5", "step_seconds", 0.001), model_id="newer")
+    write(layout, (20, submitted("p5")), (21, newer), (29, measured("p5", 0.001, 0.003)))
+    (seen,) = reported("cost")["totals"]["accuracy"]
+    assert (seen["n"], seen["has_drifted"]) == (6, False)
 
 
 def test_a_prediction_made_after_its_measurement_is_late_and_not_counted(
@@ -135,9 +153,11 @@ def test_accuracy_is_a_share_and_late_ones_never_move_it(pairs: list[tuple[float
                 "measured_seconds": measured_seconds,
                 "late": late,
                 "out_of_distribution": False,
+                "model_id": "model-1",
+                "predicted_at": at,
             }
         )
-        for predicted_seconds, measured_seconds, late in pairs
+        for at, (predicted_seconds, measured_seconds, late) in enumerate(pairs)
     ]
     in_time = [row for row in rows if not row["late"]]
     found, fair = accuracies(rows), accuracies(in_time)

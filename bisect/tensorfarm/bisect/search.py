@@ -7,9 +7,11 @@
     print(search.result.sentence)
 
 Round 1 asks the two endpoints, all sites on (must be bad) and all off (must be good), and, where workers would be idle,
-prefixes between them. Then each round cuts the bracket into ``width + 1`` parts. At last the culprit alone is switched
-off: only if that cures it is it confirmed. With one culprit and no skip that takes at most
-ceil(log_{width + 1} n_sites) + 2 rounds.
+prefixes between them. Where all on is known to be bad, that endpoint is asked again in the last round instead, beside
+the confirmation. Then each round cuts the bracket into ``width + 1`` parts, the first one where passes begin: what lies
+before a pass is cheap to compile, and a culprit's kind is known early. At last the culprit alone is switched off: only
+if that cures it is it confirmed. With one culprit and no skip that takes at most ceil(log_{width + 1} n_sites) + 3
+rounds, one of them for the landmarks.
 
 A search is its answers and nothing else: told in any order, repeated, or told anew after an interruption, the same
 answers ask for the same probes.
@@ -34,12 +36,17 @@ _TOGGLED_AT_MOST = 16
 class Search:
     """``width`` probes run at once. ``required`` sites are never off: nothing compiles without them.
 
+    ``idle`` sites changed nothing while all were on: nothing is cut between them and the site before.
+    ``landmarks`` are the sites at which another pass begins. ``known_bad``: all on was seen to be bad before.
     With an open lower end (all off was skipped) a site is named only after switching it off alone has cured the fault.
     """
 
     n_sites: int
     width: int
     required: frozenset[int] = frozenset()
+    idle: frozenset[int] = frozenset()
+    landmarks: frozenset[int] = frozenset()
+    known_bad: bool = False
     answers: frozenset[tuple[Switches, Answer]] = frozenset()
 
     def told(self, switches: Switches, answer: Answer) -> Search:
@@ -72,7 +79,7 @@ class Search:
             ended = self._ended(known, number)
             if ended is not None:
                 return _Progress(number, (), ended)
-            asked, number = self._next_round(known), number + 1
+            asked, number = self._next_round(known, number), number + 1
 
     def _told(self) -> dict[Switches, Answer | None]:
         """One answer for each probe: None where it was both good and bad. A skip gives way to either."""
@@ -86,32 +93,53 @@ class Search:
 
     @cached_property
     def _sites(self) -> tuple[int, ...]:
-        """The sites that can be off. Prefixes are counted over these."""
-        return tuple(site for site in range(self.n_sites) if site not in self.required)
+        """The sites that can be off and matter. Prefixes are counted over these."""
+        return tuple(site for site in range(self.n_sites) if site not in self.required | self.idle)
+
+    @cached_property
+    def _beginnings(self) -> frozenset[int]:
+        """The first site that counts at or after each landmark."""
+        first = (next((site for site in self._sites if site >= landmark), -1) for landmark in self.landmarks)
+        return frozenset(first)
 
     def _prefix(self, length: int) -> Switches:
-        """The first ``length`` of the sites that can be off, and every site that cannot."""
+        """The first ``length`` of the sites that count with the idle ones after them, and what cannot be off."""
         if length == len(self._sites):
             return ALL
-        first_off = self._sites[length]
-        limit = max((site + 1 for site in self.required if site > first_off), default=first_off)
-        off = frozenset(site for site in self._sites if first_off <= site < limit)
+        first_off = self._sites[length] if length else 0
+        limit = max((site + 1 for site in self.required if site >= first_off), default=first_off)
+        off = frozenset(site for site in range(first_off, limit) if site not in self.required)
         return Switches(limit, off)
+
+    @property
+    def _asked_last(self) -> bool:
+        """Whether all on waits for the last round. A lone worker has no room there beside the confirmation."""
+        return self.known_bad and self.width > 1 and len(self._sites) > 0
 
     def _first_round(self) -> tuple[Switches, ...]:
         size = len(self._sites)
-        between = spread(range(1, size), max(self.width - 2, 0))
-        return tuple(dict.fromkeys(self._prefix(length) for length in (0, size, *between)))
+        ends = (0,) if self._asked_last else (0, size)
+        between = spread(self._begins(range(1, size)) or range(1, size), max(self.width - len(ends), 0))
+        return tuple(dict.fromkeys(self._prefix(length) for length in (*ends, *between)))
 
-    def _next_round(self, known: dict[Switches, Answer | None]) -> tuple[Switches, ...]:
+    def _next_round(self, known: dict[Switches, Answer | None], number: int) -> tuple[Switches, ...]:
         bracket = self._bracket(known)
-        points = bracket.points(self.width)
+        landmarks = self._begins(range(bracket.good + 1, bracket.bad)) if number == 1 and not bracket.skipped else []
+        points = dict.fromkeys((*spread(landmarks, self.width), *bracket.points(self.width)))
         if points:
-            return tuple(self._prefix(length) for length in points)
-        return tuple(probe for probe in self._toggles(bracket) if probe not in known)[: self.width]
+            return tuple(self._prefix(length) for length in [*points][: self.width])
+        toggles = [probe for probe in self._toggles(bracket) if probe not in known]
+        last = [ALL] if self._asked_last and ALL not in known and len(toggles) < self.width else []
+        return (*toggles, *last)[: self.width]
+
+    def _begins(self, lengths: range) -> list[int]:
+        """The prefixes of these lengths that end where another pass begins."""
+        return [length for length in lengths if self._sites[length] in self._beginnings]
 
     def _bracket(self, known: dict[Switches, Answer | None]) -> Prefix:
         lengths = {length: known.get(self._prefix(length)) for length in range(len(self._sites) + 1)}
+        if self._asked_last and known.get(ALL) is None:
+            lengths[len(self._sites)] = Answer.BAD
         return Prefix.of({length: answer for length, answer in lengths.items() if answer is not None})
 
     def _toggles(self, bracket: Prefix) -> list[Switches]:
@@ -124,15 +152,16 @@ class Search:
             return Result(status, culprit, first, last, rounds, len(known))
 
         everywhere = (0, self.n_sites - 1)
-        if None in known.values() or known[ALL] is Answer.GOOD:
+        all_on = known.get(ALL, Answer.BAD if self._asked_last else None)
+        if None in known.values() or all_on is Answer.GOOD:
             return result(Status.FLAKY, *everywhere)
-        if known[ALL] is Answer.SKIP:
+        if all_on is not Answer.BAD:
             return result(Status.UNDECIDED, *everywhere)
         if known[self._prefix(0)] is Answer.BAD:
             return result(Status.UNATTRIBUTED, *everywhere)
         bracket = self._bracket(known)
         toggles = self._toggles(bracket)
-        if bracket.points(self.width) or any(probe not in known for probe in toggles):
+        if bracket.points(self.width) or any(probe not in known for probe in toggles) or ALL not in known:
             return None
         first, last = self._sites[bracket.good], self._sites[bracket.bad - 1]
         cures = [min(probe.off) for probe in toggles if known[probe] is Answer.GOOD]

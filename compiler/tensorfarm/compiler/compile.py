@@ -48,7 +48,7 @@ def compile_candidate(request: Mapping[str, Any]) -> dict[str, Any]:
         task = _task(program, request, Path(scratch))
         program.graph.validate()
         lowered = _backend(task)(task)
-        path, sha256 = _written(task, lowered, request["toolchain"], Path(scratch), built)
+        path, sha256 = _written(task, lowered, Path(scratch), built)
     return {
         "artifact_sha256": sha256,
         "size_bytes": path.stat().st_size,
@@ -80,6 +80,7 @@ def _task(program: Program, request: Mapping[str, Any], scratch: Path) -> Task:
         pipeline=parse(request["pipeline"]),
         target=request["target"],
         scratch=scratch,
+        toolchain=request["toolchain"],
         switches=Switches.parse(request.get("switches", "all")),
     )
 
@@ -88,14 +89,12 @@ def _backend(task: Task) -> Backend:
     return importlib.import_module(known_backend(task.pipeline).module).lower
 
 
-def _written(
-    task: Task, lowered: Lowered, toolchain: Mapping[str, str], scratch: Path, built: Path
-) -> tuple[Path, str]:
+def _written(task: Task, lowered: Lowered, scratch: Path, built: Path) -> tuple[Path, str]:
     """Write the artifact apart, then rename it to its address: a file that is there is whole."""
     manifest = Manifest(
         semantic_hash=task.program.semantic_hash,
         pipeline=str(task.pipeline),
-        toolchain=dict(sorted(toolchain.items())),
+        toolchain=dict(sorted(task.toolchain.items())),
         captured_ir_hash=graph_hash(task.program.graph),
         lowered_ir_hash=graph_hash(lowered.graph),
         entries=tuple(item.entry for item in lowered.decided),

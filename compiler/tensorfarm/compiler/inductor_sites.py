@@ -3,6 +3,9 @@
 Inductor asks ``CompilerBisector.disable_subsystem`` before each graph pass, each decomposition and each lowering of a
 node. Invariant: sites are numbered in the order of asking over forward and backward, so with the first n on the
 compilation is the full one up to its n-th site. Bisection as torch knows it stays off: it would bypass the caches.
+
+A site is also known by what Inductor itself says when it asks: the subsystem, the text ``told``, and the ``occurrence``
+of the two (the first is 0). Whoever compiles anew finds it by that, and needs no rules about what has a number.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,7 +57,7 @@ class _Pass:
 
     before: Snapshot
     start_ns: int = field(default_factory=time.perf_counter_ns)
-    asked: bool = False
+    asked: Mapping[str, str] | None = None
     ordinal: int | None = None
     off: bool = False
 
@@ -68,12 +71,13 @@ class Switchboard:
         self.running: list[_Pass] = []
         self.preparing = 0
         self.places = Counter[str]()
+        self.questions = Counter[tuple[str, str]]()
         self.undecomposed = set[str]()
 
     def left_out(self, subsystem: str, told: str) -> bool:
         """Whether what Inductor is about to do is switched off. Anything that could never be is on, and no site."""
         if subsystem in PASSES:
-            return self._pass(told)
+            return self._pass(subsystem, told)
         # What a pass or a table of patterns traces for itself is part of that pass.
         if self.preparing or self.running:
             return False
@@ -81,9 +85,9 @@ class Switchboard:
             return self._decomposition(told)
         return subsystem == LOWERINGS and self._lowering(told)
 
-    def _pass(self, name: str) -> bool:
+    def _pass(self, subsystem: str, name: str) -> bool:
         current = self.running[-1]
-        current.asked = True
+        current.asked = self._asked(subsystem, name)
         if name not in REQUIRED_PASSES:
             current.ordinal, current.off = self._numbered()
         return current.off
@@ -95,7 +99,9 @@ class Switchboard:
         if off:
             self.undecomposed.add(name)
         trace = torch.fx.traceback.get_current_meta().get("stack_trace") or ""
-        self._add(name, DECOMPOSITION, ordinal, off, nodes="", origins=",".join(self.recorder.named_in(trace)))
+        origins = ",".join(self.recorder.named_in(trace))
+        said = {"nodes": "", "origins": origins, **self._asked(DECOMPOSITION, told)}
+        self._add(name, DECOMPOSITION, ordinal, off, said)
         return off
 
     def _lowering(self, node: str) -> bool:
@@ -107,8 +113,15 @@ class Switchboard:
         # One that is always called as it is has nothing to switch but the strides that it was promised.
         called = target in fallbacks or target not in lowerings
         ordinal, off = (None, False) if called else self._numbered()
-        self._add(name, LOWERINGS, ordinal, off, nodes=node, origins=",".join(self.recorder.origins.get(node, ())))
+        origins = ",".join(self.recorder.origins.get(node, ()))
+        said = {"nodes": node, "origins": origins, **self._asked(LOWERINGS, node)}
+        self._add(name, LOWERINGS, ordinal, off, said)
         return off
+
+    def _asked(self, subsystem: str, told: str) -> dict[str, str]:
+        question = (subsystem, told)
+        self.questions[question] += 1
+        return {"told": told, "occurrence": str(self.questions[question] - 1)}
 
     def _numbered(self) -> tuple[int, bool]:
         ordinal = self.n_sites
@@ -123,7 +136,7 @@ class Switchboard:
         wall_ns = time.perf_counter_ns() - done.start_ns
         decision = Decision.NO_OP if done.before.sha256 == after.sha256 else Decision.APPLIED
         hashes = {"ir_hash_before": done.before.sha256, "ir_hash_after": after.sha256}
-        if not done.asked:
+        if done.asked is None:
             attributes = {"what": "pass", "subsystem": subsystem}
             entry = Entry(
                 EntryKind.LOWERING, name, decision, numerics=Numerics.REASSOCIATION, attributes=attributes, **hashes
@@ -131,10 +144,11 @@ class Switchboard:
             self.recorder.decided.append(Decided(entry, wall_ns))
             return
         nodes = done.before.changed(after)
-        told = {"nodes": ",".join(nodes), "origins": ",".join(self.recorder.named_in("\n".join(nodes.values())))}
+        origins = ",".join(self.recorder.named_in("\n".join(nodes.values())))
+        said = {"nodes": ",".join(nodes), "origins": origins, **done.asked}
         if name == CUSTOM_PASS:
-            told["custom"] = self.custom
-        self._add(name, subsystem, done.ordinal, done.off, decision, wall_ns, hashes, **told)
+            said["custom"] = self.custom
+        self._add(name, subsystem, done.ordinal, done.off, said, decision, wall_ns, hashes)
 
     def _add(
         self,
@@ -142,14 +156,14 @@ class Switchboard:
         subsystem: str,
         ordinal: int | None,
         off: bool,
+        attributes: Mapping[str, str],
         decision: Decision = Decision.APPLIED,
         wall_ns: int = 0,
-        hashes: dict[str, str] | None = None,
-        **attributes: str,
+        hashes: Mapping[str, str] | None = None,
     ) -> None:
         numbered = {"required": "yes"} if ordinal is None else {"ordinal": str(ordinal)}
         stage = "forward" if subsystem == PASSES[0] else self.recorder.stage
-        told = {"subsystem": subsystem, "stage": stage, **numbered, **attributes}
+        said = {"subsystem": subsystem, "stage": stage, **numbered, **attributes}
         entry = Entry(
             EntryKind.SITE,
             name,
@@ -157,7 +171,7 @@ class Switchboard:
             self._place(name, subsystem, stage, attributes["origins"]),
             SWITCHED_OFF if off else "",
             Numerics.REASSOCIATION,
-            attributes=told,
+            attributes=said,
             **(hashes or {}),
         )
         self.recorder.decided.append(Decided(entry, wall_ns))

@@ -26,7 +26,10 @@ class UnsupportedByBackend(Refusal):
 
 @dataclass(frozen=True)
 class Task:
-    """One candidate to build. ``scratch`` is an empty folder that lives until the artifact is written."""
+    """One candidate to build. ``scratch`` is an empty folder that lives until the artifact is written.
+
+    ``toolchain`` holds versions by name.
+    """
 
     program: Program
     candidate_id: str
@@ -34,6 +37,7 @@ class Task:
     pipeline: Pipeline
     target: str
     scratch: Path
+    toolchain: Mapping[str, str]
     switches: Switches = field(default_factory=Switches)
 
 

@@ -13,6 +13,7 @@ class BisectionStarted(Event):
     """A failing candidate is searched for the decision that breaks it. ``width`` is the number of probes a round.
 
     ``failure`` is what a probe must show to count as bad: outcome, kind and failing checks, as canonical JSON.
+    ``landmarks`` are the sites at which another pass begins, ``idle`` those that changed nothing while all were on.
     """
 
     bisection_id: str
@@ -21,6 +22,8 @@ class BisectionStarted(Event):
     n_sites: int
     width: int
     failure: str
+    landmarks: tuple[int, ...] = ()
+    idle: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

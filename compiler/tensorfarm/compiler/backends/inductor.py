@@ -1,7 +1,8 @@
 """The ``inductor`` backend: ``torch.compile`` over the captured graph. The artifact is its folder of compile caches.
 
 Inductor's caches answer only at the path they were built at, so a candidate is built where it will be unpacked; the
-folder is emptied first, because a cache hit decides nothing and would leave the manifest empty.
+folder is emptied first, because a cache hit decides nothing and would leave the manifest empty. Only libraries that the
+C++ compiler built before are taken from elsewhere.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch._dynamo.exc import Unsupported
 
 from tensorfarm.compiler.inductor_decisions import Recorder, recording
 from tensorfarm.compiler.inductor_sites import Switchboard, switching
+from tensorfarm.compiler.kernel_pool import kernel_pool, reusing_kernels
 from tensorfarm.compiler.pipeline import pass_digests, users_code
 from tensorfarm.compiler.sequence import Decided
 from tensorfarm.compiler.task import Lowered, Task, UnsupportedByBackend
@@ -43,7 +45,8 @@ def lower(task: Task) -> Lowered:
             if custom:
                 passed = inductor_runtime.CustomPass(identity, users_code(custom))
                 torch._inductor.config.post_grad_custom_post_pass = passed
-            with recording(recorder), switching(Switchboard(recorder, task.switches, custom)):
+            board = Switchboard(recorder, task.switches, custom)
+            with recording(recorder), switching(board), reusing_kernels(kernel_pool(task.toolchain)):
                 _run_once(task)
             _refuse_unkept(inductor_runtime.cache_evidence())
             files = _kept(place, task.scratch)

@@ -58,10 +58,11 @@ class BisectionDesk:
             bisection_id=sha256_json([self.sweep_id, cell.id, command.candidate_id])[:16],
             candidate_id=command.candidate_id,
             backend=cell.backend,
-            n_sites=command.n_sites,
+            n_sites=command.sites.count,
             width=command.width,
             failure=command.failure,
-            landmarks=command.landmarks,
+            landmarks=command.sites.landmarks,
+            idle=command.sites.idle,
         )
 
     def culprit(self, candidate_id: str, ordinal: int) -> Culprit:

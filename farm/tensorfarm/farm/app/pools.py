@@ -8,7 +8,18 @@ from tensorfarm.farm.engine.config import EngineConfig, PoolSpec, RoleSpec
 
 # Imported by the parents once, so that each child starts warm. A judge's parent imports no code generator; our compiler
 # is in a worker's alone.
-_RUNTIME = ("torch", "torch._dynamo", "torch._inductor.compile_fx", "tensorfarm.contract.inductor_probe")
+_RUNTIME = (
+    "torch",
+    "torch._dynamo",
+    "torch._inductor.compile_fx",
+    # What a first compilation imports by the way: half a second of each child.
+    "torch._dynamo.repro.after_dynamo",
+    "torch._inductor.codegen.cuda_combined_scheduling",
+    "torch._inductor.codegen.halide",
+    "torch.distributed.tensor.experimental",
+    "sympy.tensor.tensor",
+    "tensorfarm.contract.inductor_probe",
+)
 _ROLES = {
     "worker": (
         *_RUNTIME,

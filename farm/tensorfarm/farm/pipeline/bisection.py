@@ -16,7 +16,7 @@ from tensorfarm.bisect.result import Result
 from tensorfarm.bisect.result import Status as Ending
 from tensorfarm.bisect.search import Search
 from tensorfarm.contract.digest import canonical_json, finite
-from tensorfarm.contract.manifest import EntryKind
+from tensorfarm.contract.manifest import Decision, EntryKind
 from tensorfarm.contract.outcome import Status
 from tensorfarm.contract.switches import Switches
 
@@ -65,18 +65,32 @@ class Bisection:
         return Found(self.bisection_id, self.failure, result)
 
 
-def landmarks_of(manifest: Sequence[Row]) -> tuple[int, ...]:
-    """The sites at which another pass begins: another place in our pipeline, another subsystem of Inductor's."""
-    found: list[int] = []
-    before: tuple[str, ...] = ()
-    for row in manifest:
-        told = row.get("attributes") or {}
-        if row["kind"] == EntryKind.SITE and "ordinal" in told:
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """What a manifest says of its switchable sites.
+
+    ``landmarks`` are those at which another pass begins: another place in our pipeline, or another subsystem of
+    Inductor's. ``idle`` ones changed nothing.
+    """
+
+    count: int = 0
+    landmarks: tuple[int, ...] = ()
+    idle: tuple[int, ...] = ()
+
+    @staticmethod
+    def of(count: int, manifest: Sequence[Row]) -> Sites:
+        landmarks, idle, before = list[int](), list[int](), tuple[str, ...]()
+        for row in manifest:
+            told = row.get("attributes") or {}
+            if row["kind"] != EntryKind.SITE or "ordinal" not in told:
+                continue
             at = tuple(told.get(key, "") for key in ("position", "stage", "subsystem"))
             if before and at != before:
-                found.append(int(told["ordinal"]))
+                landmarks.append(int(told["ordinal"]))
+            if row["decision"] == Decision.NO_OP:
+                idle.append(int(told["ordinal"]))
             before = at
-    return tuple(found)
+        return Sites(count, tuple(landmarks), tuple(idle))
 
 
 def failure_of(outcome: str, kind: str, findings: Sequence[Row]) -> str:

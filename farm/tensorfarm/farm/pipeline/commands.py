@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorfarm.contract.events import Compared
 from tensorfarm.contract.switches import Switches
-from tensorfarm.farm.pipeline.bisection import Found
+from tensorfarm.farm.pipeline.bisection import Found, Sites
 from tensorfarm.farm.pipeline.plan import Cell, PlannedProgram
 
 
@@ -121,10 +121,9 @@ class StartBisection:
 
     cell: Cell
     candidate_id: str
-    n_sites: int
+    sites: Sites
     width: int
     failure: str
-    landmarks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

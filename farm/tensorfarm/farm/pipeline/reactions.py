@@ -53,7 +53,7 @@ def _admit(state: SweepState, at: Progress) -> c.Admit:
 
 
 def _start_bisection(state: SweepState, at: Progress) -> c.StartBisection:
-    return c.StartBisection(at.cell, at.candidate_id, at.n_sites, state.plan.bisect.width, at.failure, at.landmarks)
+    return c.StartBisection(at.cell, at.candidate_id, at.sites, state.plan.bisect.width, at.failure)
 
 
 def _finish_bisection(state: SweepState, at: Progress) -> c.FinishBisection:

@@ -13,7 +13,7 @@ from typing import Any
 from tensorfarm.bisect.search import Search
 from tensorfarm.contract import events as e
 from tensorfarm.contract.outcome import Outcome, Status
-from tensorfarm.farm.pipeline.bisection import Bisection, failure_of, landmarks_of
+from tensorfarm.farm.pipeline.bisection import Bisection, Sites, failure_of
 from tensorfarm.farm.pipeline.commands import Stage
 from tensorfarm.farm.pipeline.plan import Cell, Plan, PlannedProgram
 
@@ -25,6 +25,9 @@ class Captured:
     input_spec_id: str
     dtype: str
     features: Mapping[str, Any]
+
+
+NO_SITES = Sites()
 
 
 @dataclass(slots=True)
@@ -42,8 +45,7 @@ class Progress:
     outcome: str = ""
     outcome_kind: str = ""
     message: str = ""
-    n_sites: int = 0
-    landmarks: tuple[int, ...] = ()
+    sites: Sites = NO_SITES
     failure: str = ""
     bisection: Bisection | None = None
     comparisons: dict[str, str] = field(default_factory=dict[str, str])
@@ -145,7 +147,7 @@ def _task_rejected(state: SweepState, event: e.TaskRejected) -> None:
 def _compiled(state: SweepState, event: e.CandidateCompiled) -> None:
     progress = state.live[event.subject]
     progress.artifact_sha256, progress.size_bytes = event.artifact_sha256, event.size_bytes
-    progress.n_sites, progress.landmarks = event.n_sites, landmarks_of(event.manifest)
+    progress.sites = Sites.of(event.n_sites, event.manifest)
     state.move(event.subject, out_of=Stage.COMPILE, into=Stage.GATE)
 
 
@@ -160,7 +162,7 @@ def _gate_decided(state: SweepState, event: e.GateDecided) -> None:
     state.move(event.subject, out_of=Stage.GATE)
     if event.status == Status.PASS:
         state.ready["admit"][event.subject] = None
-    elif event.status == Status.FAIL and progress.n_sites and state.n_bisections < state.bisections_wanted:
+    elif event.status == Status.FAIL and progress.sites.count and state.n_bisections < state.bisections_wanted:
         progress.outcome, progress.outcome_kind, progress.message = event.outcome, event.outcome_kind, event.message
         progress.failure = failure_of(event.outcome, event.outcome_kind, event.findings)
         state.ready["start_bisection"][event.subject] = None
@@ -196,7 +198,13 @@ def _measure_failed(state: SweepState, event: e.MeasureFailed) -> None:
 
 def _bisection_started(state: SweepState, event: e.BisectionStarted) -> None:
     # The gate has seen the candidate fail with all of its sites on.
-    search = Search(event.n_sites, event.width, landmarks=frozenset(event.landmarks), known_bad=True)
+    search = Search(
+        event.n_sites,
+        event.width,
+        idle=frozenset(event.idle),
+        landmarks=frozenset(event.landmarks),
+        known_bad=True,
+    )
     state.live[event.subject].bisection = Bisection(event.bisection_id, event.failure, search)
     state.move(event.subject, out_of="start_bisection", into=Stage.PROBE)
 
