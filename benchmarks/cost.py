@@ -162,7 +162,7 @@ def collected(names: Sequence[str], fused: Sequence[str], folder: Path) -> tuple
             program, lowered = request["semantic_hash"], request["built"]["features"]
             features = Features.from_json(lowered["lowered"])
             compile_seconds = request["built"]["compile_seconds"]
-            compiles.append(CompileSample(program, backend, features, lowered["kernels"], compile_seconds))
+            compiles.append(CompileSample(program, backend, features, compile_seconds))
             if name in seconds[pipeline]:
                 timed.append(Timed(name, Sample(program, backend, features, seconds[pipeline][name]["candidate"])))
             if backend == "fx" and name in seconds[pipeline]:

@@ -1,7 +1,7 @@
 """How often a comparison cries wolf, and how often it finds the wolf, on a machine where something is always running.
 
 Goals: of at least 500 A/A comparisons under load at most 1 % end as ``worse``; a step that does 1.2 times the work is
-found in at least 90 % of the trials or called inconclusive, never no worse. In the same run the usual ways have their
+found in at least 90 % of the trials or called inconclusive. In the same run the usual ways have their
 say on the same steps: a block of each side with Mann and Whitney's test, and medians more than 5 % apart.
 ``--quick`` does a tenth.
 """

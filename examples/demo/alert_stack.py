@@ -26,8 +26,7 @@ import yaml
 from tensorfarm.farm.observe.alert_rules import rules_text
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
-BINARIES = ("prometheus", "prometheus-alertmanager")
-PACKAGES = BINARIES  # Debian's names
+BINARIES = ("prometheus", "prometheus-alertmanager")  # called like Debian's packages
 PACE = 1 / 300  # hold times: five minutes become one second
 _READY_SECONDS = 60.0
 _POLL_SECONDS = 0.05

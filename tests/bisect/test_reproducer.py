@@ -101,6 +101,8 @@ def test_a_wrong_site_is_shown_by_a_script_that_passes_with_it_off(written: Call
     assert text.count("# not in compiled") == 1
     assert "site 0123456789abcdef, which touches mul" in text
     assert "A later site" not in text
+    misused = subprocess.run([sys.executable, made["reproducer"], "--of"], capture_output=True, text=True)
+    assert (misused.returncode, misused.stderr) == (2, f"usage: python {made['reproducer']} [--off]\n")
 
 
 def test_where_a_later_site_breaks_it_too_the_later_ones_are_off_in_both(

@@ -240,6 +240,14 @@ def constants_drifted(captured: Graph, lowered: Graph) -> bool:
     return "constants" in {drift.rule for drift in drifts(captured, "0", lowered, "0")}
 
 
+def test_an_edited_constant_is_told_with_whose_it_is() -> None:
+    (drift,) = drifts(scaled(0.25), "0", scaled(0.125), "0")
+    told = (
+        "argument 'other' of the artifact's node mul_0 (aten.mul.Tensor) is 0.125, that of the program's mul_0 is 0.25"
+    )
+    assert drift.what == told
+
+
 def test_constants_are_compared_by_their_bits() -> None:
     assert not constants_drifted(scaled(math.nan), scaled(math.nan))
     assert constants_drifted(scaled(0.0), scaled(-0.0))

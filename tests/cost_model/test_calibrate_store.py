@@ -12,7 +12,8 @@ from tensorfarm.contract.graph import Graph
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.cost_model.features import features_of_lowered, features_of_program
 from tensorfarm.cost_model.peaks import Peaks
-from tensorfarm.farm.app.calibration import calibrate, newest_model, read_samples
+from tensorfarm.farm.app.calibration import calibrate, read_samples
+from tensorfarm.farm.app.kept_model import newest_model
 from tensorfarm.farm.cli import run
 from tensorfarm.farm.engine.toolchain import this_toolchain
 from tensorfarm.farm.store.journal import Journal, claim_writer
@@ -57,7 +58,7 @@ def test_measurements_become_samples_with_the_features_of_what_ran(tmp_path: Pat
         ("hash1", "eager", 0.0021), ("hash1", "fx", 0.0011), ("hash2", "eager", 0.0022), ("hash2", "fx", 0.0012)
     }  # fmt: skip
     assert all(item.features.mode == "training" for item in samples)
-    assert [(item.program, item.kernels, item.seconds) for item in compiles] == [("hash1", 1, 0.5), ("hash2", 2, 0.5)]
+    assert [(item.program, item.seconds) for item in compiles] == [("hash1", 0.5), ("hash2", 0.5)]
 
 
 def test_a_refit_keeps_the_peaks_and_its_model_is_the_newest(
@@ -86,6 +87,16 @@ def test_a_refit_without_peaks_is_refused_with_the_next_step(
         calibrate(store, "cpu", refit=True)
     assert run(["calibrate", "--refit", "--store", str(store)]) == 2
     assert 'run "farm calibrate" without --refit' in capsys.readouterr().err
+
+
+def test_peaks_and_models_of_another_format_are_refused_with_the_next_step(tmp_path: Path, peaks: Peaks) -> None:
+    old_peaks = e.PeaksMeasured("calibrate-1", TARGET, "p", {**peaks.as_json(), "format": "tensorfarm.peaks/0"}, 2.0)
+    old_model = e.CostModelCalibrated("calibrate-1", TARGET, "m", "p", 9, 0.1, 0.9, {"format": "tensorfarm.cost/0"})
+    layout = told(tmp_path / "store", [old_peaks, old_model])
+    with pytest.raises(Refusal, match=r'peaks of .* of another format.*"farm calibrate" without --refit'):
+        calibrate(layout.root, "cpu", refit=True)
+    with Reader(layout) as reader, pytest.raises(Refusal, match=r'model of .* of another format.*run "farm calibrate"'):
+        newest_model(reader, TARGET)
 
 
 def test_an_unknown_device_is_refused_before_anything_is_made(tmp_path: Path) -> None:

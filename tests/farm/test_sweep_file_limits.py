@@ -31,6 +31,8 @@ def _read(tmp_path: Path, **changed: Any) -> SweepConfig:
         ({"limits": {"memory_gib": 1e300}}, "limits.memory_gib"),
         ({"limits": {"gate_seconds": float("inf")}}, "limits.gate_seconds: inf is greater"),
         ({"limits": {"capture_seconds": 10**400}}, "limits.capture_seconds"),
+        ({"measure": {"fresh_hours": 0}}, "measure.fresh_hours: 0 is less"),
+        ({"measure": {"fresh_hours": float("inf")}}, "measure.fresh_hours: inf is greater"),
         ({"seed": 1 << 63}, "seed: 9223372036854775808 is greater"),
         ({"sweep": "one\n"}, "sweep: 'one\\n' does not match"),
         ({"programs": [{"module": "small_models:mlp", "name": "a\n"}]}, "programs.0.name"),

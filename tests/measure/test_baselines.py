@@ -223,6 +223,12 @@ def test_an_anchor_is_pinned_by_candidate_or_for_a_whole_sweep(nightly: Nightly)
     assert nightly.baseline(ANCHOR) == "c"
 
 
+def test_a_sweep_may_be_named_by_its_beginning_where_that_begins_nothing_else(nightly: Nightly) -> None:
+    nightly.swept("a", 1.0)
+    pin(nightly.layout.root, "nigh")
+    assert nightly.baseline(ANCHOR) == "a"
+
+
 def test_what_cannot_be_a_baseline_is_refused_in_one_line(nightly: Nightly) -> None:
     root = nightly.layout.root
     with pytest.raises(Refusal, match="has no baseline"):
@@ -230,14 +236,20 @@ def test_what_cannot_be_a_baseline_is_refused_in_one_line(nightly: Nightly) -> N
     nightly.swept("a", 1.0)
     nightly.swept("b", 1.0)
     nightly.record([nightly.submitted("night-0", "unmeasured", "same")])
-    with pytest.raises(Refusal, match="no candidate 'nobody'"):
+    with pytest.raises(Refusal, match="'nobody' names no candidate of"):
         accept(root, "nobody", "x")
+    with pytest.raises(Refusal, match="too short"):
+        accept(root, "can", "x")
     with pytest.raises(Refusal, match="never measured"):
         accept(root, "candidate-unmeasured", "x")
-    with pytest.raises(Refusal, match="3 candidates begin with"):
+    with pytest.raises(Refusal, match="'candidate-' names 3 candidates"):
         accept(root, "candidate-", "x")
-    with pytest.raises(Refusal, match="no candidate or sweep"):
+    with pytest.raises(Refusal, match="'night-9' names no candidate or sweep"):
         pin(root, "night-9")
+    with pytest.raises(
+        Refusal, match=r"'night-' names 2 candidates or sweeps \(night-2 \(sweep\); night-1 \(sweep\)\)"
+    ):
+        pin(root, "night-")
 
 
 def test_the_command_accepts_and_lists(nightly: Nightly) -> None:

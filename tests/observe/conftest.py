@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "demo"))
 
-from alert_stack import BINARIES, PACKAGES, AlertStack
+from alert_stack import BINARIES, AlertStack
 from planted_farm import PlantedFarm
 
 
@@ -25,7 +25,7 @@ def needs() -> Callable[..., None]:
 
     def check(*programs: str) -> None:
         if missing := [name for name in programs if shutil.which(name) is None]:
-            pytest.skip(f'{", ".join(missing)} not installed: run "apt-get install {" ".join(PACKAGES)}"')
+            pytest.skip(f'{", ".join(missing)} not installed: run "apt-get install {" ".join(BINARIES)}"')
 
     return check
 

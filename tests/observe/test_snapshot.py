@@ -2,12 +2,20 @@
 
 import math
 import time
+from pathlib import Path
 
+import pytest
+import yaml
 from planted_farm import TARGET, PlantedFarm, workload
 
 from tensorfarm.farm.app.alerting import read_snapshot
+from tensorfarm.farm.app.sweep import budgets
+from tensorfarm.farm.app.sweep_file import read_sweep_file
+from tensorfarm.farm.observe.alerts import firing
 from tensorfarm.farm.observe.gauges import GAUGES, SOURCES, snapshot_of
 from tensorfarm.farm.observe.series import Snapshot
+
+CONTRACT = Path(__file__).parents[2] / "configs" / "contracts" / "float32.yaml"
 
 
 def read(farm: PlantedFarm) -> Snapshot:
@@ -40,6 +48,23 @@ def test_a_failing_cell_is_open_until_its_next_outcome(farm: PlantedFarm) -> Non
     assert open_failure(farm, "bert/fx", "compile_failure") == 1
     farm.whole_sweep("s3", mlp="admitted", bert="admitted")
     assert open_failure(farm, "bert/fx", "compile_failure") == 0
+
+
+@pytest.mark.parametrize("nothing", ["task_rejection", "infrastructure_exhausted", "undecided"])
+def test_an_outcome_that_says_nothing_of_the_artifact_closes_nothing(farm: PlantedFarm, nothing: str) -> None:
+    farm.whole_sweep("s1", bert="conformance_failure")
+    farm.whole_sweep("s2", bert=nothing)
+    assert open_failure(farm, "bert/fx", "conformance_failure") == 1
+    assert math.isnan(open_failure(farm, "bert/fx", nothing))
+    farm.whole_sweep("s3", bert="admitted")
+    assert open_failure(farm, "bert/fx", "conformance_failure") == 0
+
+
+def test_a_regression_is_no_failure_and_closes_one(farm: PlantedFarm) -> None:
+    farm.whole_sweep("s1", bert="conformance_failure")
+    farm.whole_sweep("s2", bert="performance_regression")
+    assert open_failure(farm, "bert/fx", "conformance_failure") == 0
+    assert math.isnan(open_failure(farm, "bert/fx", "performance_regression"))
 
 
 def test_a_failure_stays_open_while_the_next_sweep_is_on_its_way(farm: PlantedFarm) -> None:
@@ -111,13 +136,22 @@ def test_an_admitted_cell_without_a_measurement_is_missing_from_the_coverage(far
     assert value(snapshot, "farm_measured_cells", sweep="nightly") == 1
 
 
-def test_a_sweep_that_measures_nothing_takes_nothing_from_the_coverage(farm: PlantedFarm) -> None:
+def test_a_bisection_by_hand_is_watched_by_nothing(farm: PlantedFarm) -> None:
+    farm.pass_time(-8000)
     farm.whole_sweep("s1", mlp="admitted")
-    farm.start("s2", "mlp/fx", name="bisect", pairs=0)
-    farm.end("s2", "mlp/fx", "admitted")
-    snapshot = read(farm)
-    assert value(snapshot, "farm_expected_cells", sweep="bisect") == 0
-    assert value(snapshot, "farm_measured_cells", sweep="nightly") == 1
+    farm.start("s2", "mlp/fx", "gpt2/fx", name="bisect-mlp", toolchain_id="another", pairs=0)
+    before = read(farm)
+    farm.submit("s2", "mlp/fx", toolchain_id="another")
+    farm.submit("s2", "gpt2/fx")
+    farm.compile("s2", "mlp/fx", 1e6)
+    farm.bisect("s2", "gpt2/fx")
+    farm.end("s2", "mlp/fx", "conformance_failure")
+    after = read(farm)
+    assert {item.alert.name for item in firing(after)} == {item.alert.name for item in firing(before)}
+    assert not [item for item in after.series if "bisect-mlp" in str(item) or "gpt2" in str(item)]
+    assert not list(after.named("farm_open_failures"))
+    assert value(after, "farm_stale_workloads", reason="toolchain_changed") == 0
+    assert value(after, "farm_expected_cells", sweep="nightly") == value(after, "farm_measured_cells", sweep="nightly")
 
 
 def test_a_sweep_that_stands_still_ages_until_it_finishes_or_is_interrupted(farm: PlantedFarm) -> None:
@@ -163,6 +197,29 @@ def test_the_median_of_the_last_compilations_stands_beside_its_budget(farm: Plan
     snapshot = read(farm)
     assert value(snapshot, "farm_compile_time_seconds", workload=workload("mlp/fx")) == 3
     assert value(snapshot, "farm_compile_budget_seconds", workload=workload("mlp/fx")) == 2.5
+
+
+def test_how_long_a_sweep_file_calls_measurements_fresh_reaches_gauge_and_alert(
+    farm: PlantedFarm, tmp_path: Path
+) -> None:
+    value_of_file = {
+        "sweep": "nightly",
+        "contract": str(CONTRACT),
+        "pipelines": ["fx:dce"],
+        "programs": [{"module": "models:mlp"}],
+        "measure": {"fresh_hours": 2},
+    }
+    (tmp_path / "nightly.yaml").write_text(yaml.safe_dump(value_of_file))
+    farm.pass_time(-4 * 3600)
+    farm.start("s1", "mlp/fx:dce")
+    farm.tell(*budgets("s1", read_sweep_file(tmp_path / "nightly.yaml")))
+    farm.submit("s1", "mlp/fx:dce")
+    farm.measure("s1", "mlp/fx:dce")
+    assert value(read(farm), "farm_measurement_period_seconds", sweep="nightly") == 7200
+    assert "FarmMeasurementStale" in {item.alert.name for item in firing(read(farm))}
+    farm.pass_time(4 * 3600)
+    farm.measure("s1", "mlp/fx:dce")
+    assert "FarmMeasurementStale" not in {item.alert.name for item in firing(read(farm))}
 
 
 def test_the_error_of_predictions_is_that_of_the_newest_model(farm: PlantedFarm) -> None:

@@ -148,7 +148,7 @@ _STATES = {
 }
 
 
-def regression(program: str, state: str, ratio: float, sweep_id: str = SWEEP, culprit: str = "") -> e.Event:
+def regression(program: str, state: str, ratio: float, sweep_id: str = SWEEP) -> e.Event:
     return _STATES[state](
         sweep_id,
         subject_of(program),
@@ -166,7 +166,6 @@ def regression(program: str, state: str, ratio: float, sweep_id: str = SWEEP, cu
         smallest_detectable=1.03,
         verdict="worse" if ratio > 1 else "no_worse",
         message=f"{state} at {ratio}",
-        culprit=culprit,
     )
 
 

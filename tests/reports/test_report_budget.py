@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_facts import CONFIG, SWEEP, budget, candidate_of, ended, finished, started, subject_of, submitted, write
+from report_facts import (
+    CONFIG,
+    SWEEP,
+    TARGET,
+    budget,
+    candidate_of,
+    ended,
+    finished,
+    started,
+    subject_of,
+    submitted,
+    write,
+)
 
 from tensorfarm.contract import events as e
 from tensorfarm.farm.observe.budget_report import budgeted
@@ -123,3 +136,20 @@ def test_break_even_is_never_negative_and_known_only_where_all_was_measured(
         assert known >= 0
         assert math.isinf(known) or eager > candidate
     assert (found["used"] is not None) == (limit is not None and compiling is not None)
+
+
+def test_a_bisection_by_hand_is_never_the_newest_sweep_and_is_shown_by_its_name(swept: StoreLayout, farm: Farm) -> None:
+    config = json.dumps({"programs": CONFIG["programs"][:1], "pairs": 0})
+    write(swept, (100, e.SweepStarted("bisect-1", "s", "bisect-fast", config, "c", TARGET, "t0", "{}")))
+    code, out, _ = farm("report", "sweep", "--json")
+    assert (code, json.loads(out)["sweep_id"]) == (0, SWEEP)
+    code, out, _ = farm("report", "sweep", "bisect-1", "--json")
+    assert (code, json.loads(out)["sweep_id"]) == (0, "bisect-1")
+
+
+def test_a_store_of_bisections_by_hand_alone_holds_no_sweep_and_names_them(layout: StoreLayout, farm: Farm) -> None:
+    config = json.dumps({"programs": CONFIG["programs"][:1], "pairs": 0})
+    write(layout, (1, e.SweepStarted("bisect-1", "s", "bisect-fast", config, "c", TARGET, "t0", "{}")))
+    code, _, err = farm("report", "sweep")
+    assert code == 2
+    assert "holds no sweep (only bisections by hand, to be named: bisect-1)" in err

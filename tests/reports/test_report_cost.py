@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from report_facts import compiled, ended, finished, measured, predicted, started, submitted, write
 
 from tensorfarm.contract import events as e
+from tensorfarm.cost_model.calibrate import CostModel
+from tensorfarm.cost_model.peaks import Peaks
 from tensorfarm.farm.observe.cost_report import accuracies, judged
 from tensorfarm.farm.store.layout import StoreLayout
 
 Reported = Callable[..., dict[str, Any]]
 Farm = Callable[..., tuple[int, str, str]]
+PEAKS = Peaks("cpu", 1, "2", (), (), (), (), {}, {})
 
 
 def row_of(report: dict[str, Any], subject: str, metric: str) -> dict[str, Any]:
@@ -33,11 +36,6 @@ def test_a_prediction_is_held_against_what_was_measured_after_it(swept: StoreLay
     assert fast["error_ratio"] == pytest.approx(1.1)
     assert (slow["measured_seconds"], slow["inside"]) == (0.002, False)
     assert (built["measured_seconds"], built["error_ratio"]) == (10.0, pytest.approx(0.8))
-
-
-def test_a_prediction_of_eager_is_held_against_eager(swept: StoreLayout, reported: Reported) -> None:
-    write(swept, (6, predicted("fast", "eager_step_seconds", 0.003)))
-    assert row_of(reported("cost"), "fast/fx:dce", "eager_step_seconds")["measured_seconds"] == 0.003
 
 
 def test_the_totals_are_of_each_metric_and_checkpoint(swept: StoreLayout, reported: Reported) -> None:
@@ -113,9 +111,16 @@ def test_as_of_knows_no_later_measurement(swept: StoreLayout, reported: Reported
         (
             (
                 e.PeaksMeasured("c", "cpu", "p", {}, 1.0),
-                e.CostModelCalibrated("c", "cpu", "m", "p", 9, 0.1, 0.9, {}),
+                e.CostModelCalibrated("c", "cpu", "m", "p", 9, 0.1, 0.9, CostModel.fit([], PEAKS).model.as_json()),
             ),
             "no sweep ran since",
+        ),
+        (
+            (
+                e.PeaksMeasured("c", "cpu", "p", {}, 1.0),
+                e.CostModelCalibrated("c", "cpu", "m", "p", 9, 0.1, 0.9, {"format": "tensorfarm.cost-model/0"}),
+            ),
+            "model of cpu is of another format",
         ),
     ],
 )

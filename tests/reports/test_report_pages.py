@@ -103,6 +103,8 @@ def test_the_same_rows_give_the_same_page(everything: StoreLayout, tmp_path: Pat
 def test_a_page_that_cannot_be_written_is_refused_in_one_line(
     everything: StoreLayout, farm: Farm, tmp_path: Path
 ) -> None:
+    code, _, err = farm("report", "budget", "--html", "")
+    assert (code, "--html needs a file" in err) == (2, True)
     code, _, err = farm("report", "budget", "--html", str(tmp_path / "nowhere" / "page.html"))
     assert code == 2
     assert "cannot be written" in err

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from report_facts import (
+    CONFIG,
     PIPELINE,
     TARGET,
     admitted,
@@ -41,16 +43,16 @@ def captured(program: str, semantic_hash: str, sweep_id: str = "nightly-1") -> e
     return e.ProgramCaptured(sweep_id, program, "m:f", semantic_hash, "spec", "p", "float32", 3, 0, 1.0)
 
 
-def accepted(program: str) -> e.Event:
+def accepted(program: str, baseline: str = "fast", sweep_id: str = "nightly-1") -> e.Event:
     workload = f"{subject_of(program)} inference {HERE.target}"
     return e.BaselineAccepted(
-        "nightly-1", subject_of(program), workload, "c", "s", "last_accepted", "step_seconds", "sweep"
+        sweep_id, subject_of(program), workload, "c", artifact_of(baseline), "last_accepted", "step_seconds", "sweep"
     )
 
 
 def fresh(layout: StoreLayout, **changed: Any) -> None:
     """One workload for which nothing is wrong; ``changed`` are fields of its submission."""
-    (layout.artifacts / f"{artifact_of('fast')}.artifact").write_bytes(b"bytes")
+    (layout.artifacts / f"{artifact_of('fast')}.artifact").write_bytes(bytes(100))
     about = {"target": HERE.target, "toolchain_id": HERE.id} | changed
     write(
         layout,
@@ -112,7 +114,27 @@ def test_another_gate_is_a_reason(layout: StoreLayout) -> None:
 def test_an_artifact_whose_file_is_gone_is_missing(layout: StoreLayout) -> None:
     fresh(layout)
     (layout.artifacts / f"{artifact_of('fast')}.artifact").unlink()
-    assert reasons(layout) == [["artifact_missing"]]
+    assert reasons(layout) == [["artifact_missing", "baseline_missing"]]
+
+
+def test_an_artifact_that_was_cut_short_is_missing_and_so_is_the_baseline_that_it_is(layout: StoreLayout) -> None:
+    fresh(layout)
+    (layout.artifacts / f"{artifact_of('fast')}.artifact").write_bytes(bytes(99))
+    assert reasons(layout) == [["artifact_missing", "baseline_missing"]]
+
+
+def test_a_baseline_whose_file_is_gone_is_missing(layout: StoreLayout) -> None:
+    fresh(layout)
+    write(layout, (20, accepted("fast", "older", "nightly-2")))
+    assert reasons(layout) == [["baseline_missing"]]
+
+
+def test_a_bisection_by_hand_is_no_workload_and_changes_none(layout: StoreLayout) -> None:
+    fresh(layout)
+    by_hand = e.SweepStarted("bisect-1", "s", "bisect-fast", json.dumps(CONFIG | {"pairs": 0}), "c", TARGET, "t", "{}")
+    also = submitted("other", "bisect-1", contract_hash="another", pass_digests={"m:P": "another"})
+    write(layout, (20, by_hand), (21, captured("fast", "another", "bisect-1")), (22, also))
+    assert reasons(layout) == [[]]
 
 
 def test_measurements_and_models_age_by_the_limit_that_was_asked_for(layout: StoreLayout) -> None:
@@ -145,3 +167,9 @@ def test_an_empty_store_is_refused_with_the_next_step(layout: StoreLayout, farm:
     code, out, err = farm("report", "staleness")
     assert (code, out) == (2, "")
     assert "farm sweep" in err
+
+
+def test_a_time_before_everything_is_said(swept: StoreLayout, farm: Farm) -> None:
+    code, _, err = farm("report", "staleness", "--as-of", "2020-01-01")
+    assert code == 2
+    assert "holds no candidate before 2020-01-01T00:00:00+00:00" in err

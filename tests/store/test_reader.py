@@ -1,7 +1,9 @@
 """One moment of lake and journals, for reading only; SQL that fails is one line."""
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -305,6 +307,26 @@ def test_measurements_are_summed_up_by_variant(half_sealed: StoreLayout) -> None
         ("step_seconds", "candidate", 2, 0.5),
         ("step_seconds", "eager", 2, 1.0),
     ]
+
+
+@pytest.mark.parametrize("payload", ["{not json", "[1]", "7"])
+def test_a_malformed_event_is_refused_in_one_line_and_fsck_says_where_it_is(
+    half_sealed: StoreLayout, payload: str
+) -> None:
+    """Even after a seal got half way with it."""
+    (path,) = half_sealed.journal.glob("*.sqlite")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        (seq,) = connection.execute("select max(seq) from events where type = 'CandidateEnded'").fetchone()
+        connection.execute("update events set payload = ? where seq = ?", (payload, seq))
+    found = [f"journal {path.name}: event {seq} (CandidateEnded) has a payload that is no JSON object"]
+    assert fsck(half_sealed) == found
+    if payload == "{not json":
+        with pytest.raises(Refusal, match="malformed event") as refused, Reader(half_sealed):
+            pass
+        assert refused.value.next_step == 'run "farm store fsck"'
+        with pytest.raises(Refusal, match="malformed event"):
+            seal(half_sealed)
+        assert fsck(half_sealed) == found
 
 
 def test_fsck_finds_a_doubled_event_an_orphan_and_a_lost_file(half_sealed: StoreLayout) -> None:

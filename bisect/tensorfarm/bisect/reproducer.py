@@ -1,9 +1,9 @@
 """Reproducers: standalone scripts that show one fault with torch alone, and that it is gone with the culprit off.
 
 A script computes the failing element of the program in float64, then as compiled, and compares the two by the limit
-that the gate used: exit code 1 where they differ, 0 where they agree. Its tensors are in a ``.pt`` file beside it: they
-are the program's own, and as text even small ones would bury the code. Invariant: rendering is pure, so equal findings
-give equal scripts.
+that the gate used: exit code 1 where they differ, 0 where they agree, 2 for any argument but ``--off``. Its
+tensors are in a ``.pt`` file beside it: they are the program's own, and as text even small ones would bury the code.
+Invariant: rendering is pure, so equal findings give equal scripts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tensorfarm.bisect.torch_code import (
     whole_function,
     with_differences_marked,
 )
-from tensorfarm.contract.graph import Argument, Graph
+from tensorfarm.contract.graph import Argument, Graph, OutputKind
 
 SCRIPT = "reproducer.py"
 
@@ -88,7 +88,7 @@ def script_of_inductor(
     story: Story, failure: Failure, roots: Sequence[int], captured: Graph, site: InductorSite
 ) -> str:
     """The script for a site of Inductor: the whole program, since a part of it would have other sites."""
-    place = [at for at, output in enumerate(captured.outputs) if output.kind.value == "user"]
+    place = [at for at, output in enumerate(captured.outputs) if output.kind is OutputKind.USER]
     position = place.index(failure.position) if failure.kind is ValueKind.OUTPUT else 0
     written = captured.outputs[failure.position].target if failure.kind is ValueKind.WRITTEN else ""
     by_target = {weight.target: weight.name for weight in captured.weights.values()}
@@ -224,6 +224,9 @@ def element(value):
 
 
 def main():
+    if sys.argv[1:] not in ([], ["--off"]):
+        print(f"usage: python {{sys.argv[0]}} [--off]", file=sys.stderr)
+        return 2
     torch.set_num_threads(1)
     data = torch.load(Path(__file__).with_suffix(".pt"), weights_only=True)
     expected = element(exact(**data))

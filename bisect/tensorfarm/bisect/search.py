@@ -34,16 +34,15 @@ _TOGGLED_AT_MOST = 16
 
 @dataclass(frozen=True)
 class Search:
-    """``width`` probes run at once. ``required`` sites are never off: nothing compiles without them.
+    """``width`` probes run at once. ``idle`` sites changed nothing while all were on.
 
-    ``idle`` sites changed nothing while all were on: nothing is cut between them and the site before.
-    ``landmarks`` are the sites at which another pass begins. ``known_bad``: all on was seen to be bad before.
+    Nothing is cut between an idle site and the one before. ``landmarks`` are the sites at which another pass begins.
+    ``known_bad``: all on was seen to be bad before.
     With an open lower end (all off was skipped) a site is named only after switching it off alone has cured the fault.
     """
 
     n_sites: int
     width: int
-    required: frozenset[int] = frozenset()
     idle: frozenset[int] = frozenset()
     landmarks: frozenset[int] = frozenset()
     known_bad: bool = False
@@ -93,8 +92,8 @@ class Search:
 
     @cached_property
     def _sites(self) -> tuple[int, ...]:
-        """The sites that can be off and matter. Prefixes are counted over these."""
-        return tuple(site for site in range(self.n_sites) if site not in self.required | self.idle)
+        """The sites that matter. Prefixes are counted over these."""
+        return tuple(site for site in range(self.n_sites) if site not in self.idle)
 
     @cached_property
     def _beginnings(self) -> frozenset[int]:
@@ -103,13 +102,10 @@ class Search:
         return frozenset(first)
 
     def _prefix(self, length: int) -> Switches:
-        """The first ``length`` of the sites that count with the idle ones after them, and what cannot be off."""
+        """The first ``length`` of the sites that count, with the idle ones after them."""
         if length == len(self._sites):
             return ALL
-        first_off = self._sites[length] if length else 0
-        limit = max((site + 1 for site in self.required if site >= first_off), default=first_off)
-        off = frozenset(site for site in range(first_off, limit) if site not in self.required)
-        return Switches(limit, off)
+        return Switches(self._sites[length] if length else 0)
 
     @property
     def _asked_last(self) -> bool:

@@ -30,7 +30,8 @@ class BisectionStarted(Event):
 class ProbeDecided(Event):
     """One probe was compiled and judged. ``probe`` is which sites were on, as text; ``step`` numbers the probes.
 
-    ``outcome``: good, bad or skip (it failed in another way, which ``message`` tells).
+    ``outcome``: good, bad, skip (it failed in another way, which ``message`` tells) or unsteady (compiled twice, it
+    came out differently).
     """
 
     told_apart_by: ClassVar[tuple[str, ...]] = ("step", "probe")

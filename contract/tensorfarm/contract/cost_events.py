@@ -39,7 +39,7 @@ class CostModelCalibrated(Event):
 class PredictionMade(Event):
     """A cost was predicted before it was measured; ``subject`` is a cell. Values in seconds, the interval is 90 %.
 
-    ``metric``: step_seconds, eager_step_seconds or compile_seconds. ``checkpoint``: captured or lowered.
+    ``metric``: step_seconds or compile_seconds. ``checkpoint``: captured or lowered.
     """
 
     told_apart_by: ClassVar[tuple[str, ...]] = ("metric", "checkpoint")
@@ -57,7 +57,11 @@ class PredictionMade(Event):
 
 @dataclass(frozen=True)
 class BudgetDeclared(Event):
-    """What may be spent on each cell of ``scope`` (a sweep). ``metric``: compile_seconds or calls."""
+    """What may be spent on each cell of ``scope`` (a sweep). ``metric``: compile_seconds, calls or step_seconds.
+
+    A measurement of ``metric`` is fresh for ``fresh_for_seconds``, 0 for ever. That of step_seconds, which has no limit
+    (``limit_value`` is infinite), is declared for this alone.
+    """
 
     told_apart_by: ClassVar[tuple[str, ...]] = ("metric",)
     scope: str

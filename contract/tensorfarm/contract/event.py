@@ -10,8 +10,9 @@ from typing import ClassVar
 class Event:
     """Base of all events. ``subject`` is what the event is about: a cell, a program, a target or the run itself.
 
-    ``sweep_id`` names the run that recorded it: a sweep, a bisection or a calibration. Events of one kind about one
-    subject are one happening, unless the fields ``told_apart_by`` differ.
+    ``sweep_id`` names the run that recorded it: a sweep (``farm bisect`` is one of one cell), or ``calibrate-…`` and
+    ``baseline-…``, the runs of those commands. Events of one kind about one subject are one happening, unless the
+    fields ``told_apart_by`` differ.
     """
 
     version: ClassVar[int] = 1

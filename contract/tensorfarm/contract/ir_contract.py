@@ -216,8 +216,10 @@ class _Topology:
         if not merged or wanted == seen:
             return ""
         key = next(key for key in {**wanted, **seen} if wanted.get(key) != seen.get(key))
-        old, new = (dict(bound_arguments(given)).get(key, "its default") for given in (origins[0], node))
-        return f"node {node.name} ({node.op}) has {key} {new!r}, where {origins[0].name} has {old!r}"
+        bound = [dict(bound_arguments(given)) for given in (origins[0], node)]
+        old, new = (repr(given[key]) if key in given else "the default" for given in bound)
+        place = f"argument '{key}' of the artifact's node {node.name} ({node.op}) is {new}"
+        return f"{place}, that of the program's {origins[0].name} is {old}"
 
     def _claim(self, node: Node) -> str:
         called = f"node {node.name} ({node.op})"

@@ -16,8 +16,9 @@ from tensorfarm.contract.event import Event
 class Compared(Event):
     """Two artifacts of a workload were run against each other in pairs; ratios are candidate over baseline.
 
-    ``baseline``: last_accepted or anchor. ``verdict``: worse, no_worse, better or inconclusive. ``smallest_detectable``
-    is the smallest ratio above 1 that this measurement could have told from 1. ``measurements`` are rows of that table.
+    ``baseline``: last_accepted or anchor. ``verdict``: worse, no_worse, better, inconclusive or measured_nothing.
+    ``smallest_detectable`` is the smallest ratio above 1 that this measurement could have told from 1. ``measurements``
+    are rows of that table.
     """
 
     told_apart_by: ClassVar[tuple[str, ...]] = ("baseline",)

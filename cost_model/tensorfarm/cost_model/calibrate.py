@@ -21,7 +21,7 @@ from tensorfarm.cost_model.peaks import Peaks
 from tensorfarm.cost_model.roofline import CAUSE_OF, COLUMNS, PRIOR, columns, fuses
 from tensorfarm.cost_model.shrinkage import Matrix, Vector
 
-FORMAT = "tensorfarm.cost-model/1"
+FORMAT = "tensorfarm.cost-model/2"
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A model and how it did on programs that it had not seen: run time by ``backend/mode``,
-    compile time by ``backend/checkpoint``.
-    """
+    """A model, and how it did on programs that it had not seen: by ``backend/mode``; compile time by backend."""
 
     model: CostModel
     held_out_by: Mapping[str, HeldOut]

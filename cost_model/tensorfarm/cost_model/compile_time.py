@@ -1,14 +1,13 @@
-"""How long a compilation will take, at two checkpoints: once captured, and once lowered, when the kernels are known.
+"""How long a compilation will take, from the captured graph: once it is lowered, nearly all of it is over.
 
-The same fit as for run time, over counts of kernels and library calls. The prior is a machine of 2026 with g++; it is
-rough, and says so by its interval until there are samples.
+The same fit as for run time, over counts of fused groups, which stand for kernels, and library calls. The prior is a
+machine of 2026 with g++; it is rough, and says so by its interval until there are samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -18,32 +17,24 @@ from tensorfarm.cost_model.fit import Fit, HeldOut, Prediction, fitted
 from tensorfarm.cost_model.shrinkage import Vector
 from tensorfarm.cost_model.work import EXTERNAL
 
-# Seconds for: being started, a node of the graph, a generated kernel, a library call.
+# Seconds for: being started, a node of the graph, a fused group, a library call.
 _PRIOR: Mapping[str, tuple[float, ...]] = {"fx": (0.02, 3e-4, 0.0, 0.0), "inductor": (4.0, 0.02, 0.3, 0.05)}
 _UNKNOWN_BACKEND = (1.0, 0.01, 0.1, 0.05)
 
 
-class Checkpoint(StrEnum):
-    """What is known when a prediction is made."""
-
-    CAPTURED = "captured"
-    LOWERED = "lowered"
-
-
 @dataclass(frozen=True)
 class CompileSample:
-    """A compilation that was timed. ``kernels`` counts what was generated; 0 where the backend generates nothing."""
+    """A compilation that was timed."""
 
     program: str
     backend: str
     features: Features
-    kernels: int
     seconds: float
 
 
 @dataclass(frozen=True)
 class CompileTime:
-    """``fits`` by ``backend/checkpoint``; a backend without samples is predicted by its prior."""
+    """``fits`` by backend; one without samples is predicted by its prior."""
 
     fits: Mapping[str, Fit]
 
@@ -54,19 +45,15 @@ class CompileTime:
         errors: dict[str, HeldOut] = {}
         for backend in sorted({sample.backend for sample in samples}):
             own = [sample for sample in samples if sample.backend == backend]
-            for checkpoint in Checkpoint:
-                lowered = checkpoint is Checkpoint.LOWERED
-                rows = [_columns(item.features, item.kernels if lowered else None) for item in own]
-                seconds = np.array([sample.seconds for sample in own])
-                key, programs = f"{backend}/{checkpoint}", [sample.program for sample in own]
-                fits[key], errors[key] = fitted(_prior(backend), np.array(rows), seconds, programs, HeldOut())
+            rows = np.array([_columns(sample.features) for sample in own])
+            seconds = np.array([sample.seconds for sample in own])
+            programs = [sample.program for sample in own]
+            fits[backend], errors[backend] = fitted(_prior(backend), rows, seconds, programs, HeldOut())
         return CompileTime(fits), errors
 
-    def predict(self, features: Features, backend: str, kernels: int | None = None) -> Prediction:
-        """Seconds to compile. ``kernels`` is known after lowering; before, the fused groups stand for them."""
-        checkpoint = Checkpoint.CAPTURED if kernels is None else Checkpoint.LOWERED
-        fit = self.fits.get(f"{backend}/{checkpoint}", Fit(tuple(_prior(backend))))
-        return fit.predict(_columns(features, kernels))
+    def predict(self, features: Features, backend: str) -> Prediction:
+        """Seconds to compile."""
+        return self.fits.get(backend, Fit(tuple(_prior(backend)))).predict(_columns(features))
 
     def as_json(self) -> dict[str, Any]:
         return {name: fit.as_json() for name, fit in self.fits.items()}
@@ -80,7 +67,6 @@ def _prior(backend: str) -> Vector:
     return np.array(_PRIOR.get(backend, _UNKNOWN_BACKEND))
 
 
-def _columns(features: Features, kernels: int | None) -> Vector:
+def _columns(features: Features) -> Vector:
     external = sum(count for work, count in features.groups if work.kind in EXTERNAL)
-    generated = features.n_groups - external if kernels is None else kernels
-    return np.array([1.0, features.n_nodes, generated, external], dtype=np.float64)
+    return np.array([1.0, features.n_nodes, features.n_groups - external, external], dtype=np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any, Literal
 
 from tensorfarm.contract.digest import sha256_json
@@ -19,6 +20,13 @@ from tensorfarm.cost_model.work import Rows, Work, counted
 
 FORMAT = "tensorfarm.features/1"
 Mode = Literal["inference", "training"]
+
+
+class Checkpoint(StrEnum):
+    """What features are of: the captured graph, or what was built of it."""
+
+    CAPTURED = "captured"
+    LOWERED = "lowered"
 
 
 @dataclass(frozen=True)

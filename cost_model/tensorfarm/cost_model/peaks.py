@@ -26,6 +26,7 @@ _TURNED_EXTENTS = (32, 128, 512, 1024, 2048)
 _PRODUCT_EXTENTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _CONVOLUTION_CHANNELS = (1, 3, 16, 64)
 _FUNCTION_ELEMENTS = 1 << 15
+_UNEVEN_RATIO = 3.0
 _LEAST_SECONDS, _REPEATS = 0.01, 5
 
 Step = Callable[[], object]
@@ -56,6 +57,12 @@ class Peaks:
     @property
     def id(self) -> str:
         return sha256_json(self.as_json())[:16]
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether bandwidth falls and rises again further than caches explain: something else ran meanwhile."""
+        rates = [rate for _, rate in self.bandwidth]
+        return any(min(max(rates[:at]), max(rates[at:])) > _UNEVEN_RATIO * rates[at] for at in range(1, len(rates)))
 
     def as_json(self) -> dict[str, Any]:
         curves = {name: [[float(x), float(y)] for x, y in getattr(self, name)] for name in _CURVES}

@@ -5,7 +5,7 @@ Runs before anything of a candidate is loaded, so nothing a candidate does can c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -54,15 +54,18 @@ def computing_dtype(graph: Graph) -> torch.dtype:
 
 
 def _eager(reference: Reference, training: bool, seed: int) -> tuple[Run, dict[int, torch.Tensor] | None]:
-    """The original as it is, and the cotangents that fit its outputs: normal numbers, contiguous."""
+    """The original as it is, and the cotangents that fit its outputs."""
     if not training:
         return reference.call(reference.fresh_inputs(wide=False), None), None
     forward = reference.call(reference.fresh_inputs(wide=False), {})
-    generator = torch.Generator().manual_seed(seed)
-    cotangents = {
-        position: _normal(forward.outputs[position], generator) for position in differentiable(forward.outputs)
-    }
+    cotangents = drawn_cotangents(forward.outputs, seed)
     return reference.call(reference.fresh_inputs(wide=False), cotangents), cotangents
+
+
+def drawn_cotangents(outputs: Sequence[Any], seed: int) -> dict[int, torch.Tensor]:
+    """One of normal numbers, contiguous, for every differentiable output, by its position."""
+    generator = torch.Generator().manual_seed(seed)
+    return {position: _normal(outputs[position], generator) for position in differentiable(outputs)}
 
 
 def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

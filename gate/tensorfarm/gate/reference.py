@@ -7,7 +7,7 @@ buffer that the program names holds the program's bytes, checked by sha256.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,7 +140,7 @@ def _copied(value: torch.Tensor) -> torch.Tensor:
     return copied.requires_grad_(value.requires_grad)
 
 
-def differentiable(outputs: list[Any]) -> list[int]:
+def differentiable(outputs: Sequence[Any]) -> list[int]:
     """Positions of the outputs that a gradient can be asked of."""
     return [
         position for position, value in enumerate(outputs) if isinstance(value, torch.Tensor) and value.requires_grad

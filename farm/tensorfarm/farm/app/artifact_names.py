@@ -12,11 +12,10 @@ from pathlib import Path
 
 from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.app.named_candidate import SHOWN_DIGITS, candidates_named, several
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
 
-_FEWEST_DIGITS = 4
-_LISTED = 5
 _KINDS_OF_NAME = "a .artifact file, the beginning of a sha256 or candidate id, or SWEEP_ID:CELL"
 
 
@@ -79,23 +78,21 @@ def _of_cell(reader: Reader, sweep_id: str, subject: str) -> tuple[str, str]:
 
 
 def _of_prefix(reader: Reader, prefix: str) -> tuple[str, str]:
-    if len(prefix) < _FEWEST_DIGITS:
-        raise Refusal(
-            f"{prefix!r} is too short to name an artifact",
-            limit=f"at least {_FEWEST_DIGITS} digits",
-            next_step="give more of it",
-        )
-    rows = reader.named("explain_named", prefix=prefix).to_pylist()
-    if not rows:
+    """By the artifact's own sha256, or by its candidate's id: the newest artifact of that candidate is meant."""
+    candidates = candidates_named(reader, prefix)
+    named_itself = reader.named("artifacts_named", prefix=prefix).to_pylist()
+    found = {row["artifact_sha256"]: (row["candidate_id"], row["subject"]) for row in reversed(named_itself)}
+    found |= {item.artifact_sha256: (item.candidate_id, item.subject) for item in candidates if item.artifact_sha256}
+    if not found:
         raise Refusal(
             f"{prefix!r} names no artifact of this store",
             limit=_KINDS_OF_NAME,
             next_step='"farm report sweep" lists artifacts',
         )
-    if len({row["sha256"] for row in rows}) > 1:
-        several = "; ".join(f"{row['sha256'][:16]} ({row['subject']})" for row in rows[:_LISTED])
-        raise Refusal(f"{prefix!r} names {len(rows)} artifacts", limit=several, next_step="give more digits")
-    return rows[0]["sha256"], rows[0]["candidate_id"]
+    if len(found) > 1:
+        raise several(prefix, "artifacts", [(sha256[:SHOWN_DIGITS], subject) for sha256, (_, subject) in found.items()])
+    ((sha256, (candidate_id, _)),) = found.items()
+    return sha256, candidate_id
 
 
 def _submitted(reader: Reader, candidate_id: str) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tensorfarm.contract.events import BaselineAccepted, Event, RegressionFixed, recorded
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.app.named_candidate import SHOWN_DIGITS, candidate_named, candidates_named, several
 from tensorfarm.farm.app.run_id import new_run_id
 from tensorfarm.farm.measure.baseline import ANCHOR, KINDS, METRIC
 from tensorfarm.farm.measure.verdict import Answer
@@ -44,19 +45,11 @@ def pin(store: Path, name: str) -> list[dict[str, Any]]:
 def _measured(store: Path, name: str, *, sweeps: bool = False) -> list[dict[str, Any]]:
     what = "candidate or sweep" if sweeps else "candidate"
     with Reader(StoreLayout(store)) as reader:
-        in_sweep = sweeps and name in {row["sweep_id"] for row in reader.named("sweeps").to_pylist()}
-        wanted = {"candidate": "", "sweep_id": name} if in_sweep else {"candidate": name, "sweep_id": ""}
-        rows = reader.named("workload_measured", **wanted).to_pylist()
-        submitted = reader.named("workload_submitted", **wanted).to_pylist()
-    ids = sorted({row["candidate_id"] for row in submitted})
-    if not name or not ids:
-        raise Refusal(f"no {what} {name!r} in {store}", next_step='find its id with "farm report sweep --json"')
-    if len(ids) > 1 and not in_sweep:
-        raise Refusal(
-            f"{len(ids)} candidates begin with {name!r}",
-            limit=", ".join(identity[:16] for identity in ids[:5]),
-            next_step="give more of its id",
-        )
+        if sweep_id := _sweep_named(reader, name) if sweeps else "":
+            rows = reader.named("workload_measured", candidate="", sweep_id=sweep_id).to_pylist()
+        else:
+            candidate_id = candidate_named(reader, name, what).candidate_id
+            rows = reader.named("workload_measured", candidate=candidate_id, sweep_id="").to_pylist()
     if not rows:
         raise Refusal(
             f"{what} {name} was never measured",
@@ -64,6 +57,18 @@ def _measured(store: Path, name: str, *, sweeps: bool = False) -> list[dict[str,
             next_step='run "farm sweep CONFIG"',
         )
     return rows
+
+
+def _sweep_named(reader: Reader, name: str) -> str:
+    """The one sweep whose id this is or begins so; empty where there is none. Refuses what begins several things."""
+    found = [row["sweep_id"] for row in reader.named("sweeps").to_pylist() if row["sweep_id"].startswith(name)]
+    if not found or name in found:
+        return name if found else ""
+    candidates = candidates_named(reader, name)
+    if len(found) + len(candidates) > 1:
+        listed = [(item.candidate_id[:SHOWN_DIGITS], item.subject) for item in candidates]
+        raise several(name, "candidates or sweeps", [*((sweep_id, "sweep") for sweep_id in found), *listed])
+    return found[0]
 
 
 def _said(store: Path, rows: Sequence[dict[str, Any]], kinds: Sequence[str], reason: str) -> list[dict[str, Any]]:

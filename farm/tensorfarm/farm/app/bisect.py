@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tensorfarm.contract.digest import finite
+from tensorfarm.contract.numerics import refuse_invalid
 from tensorfarm.contract.outcome import Outcome
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.app.named_candidate import candidate_named
 from tensorfarm.farm.app.sweep import SweepRequest, SweepResult, Watch, run_sweep
-from tensorfarm.farm.app.sweep_file import Budget, SweepConfig, config_of
+from tensorfarm.farm.app.sweep_file import Budget, SweepConfig, config_of, schema
 from tensorfarm.farm.pipeline.plan import BisectPlan
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
@@ -40,9 +42,13 @@ class BisectRequest:
 
 @dataclass(frozen=True)
 class BisectReport:
-    """``finished`` are the fields of ``BisectionFinished``; ``steps`` the probes in order. Empty where interrupted."""
+    """``finished`` are the fields of ``BisectionFinished``; ``steps`` the probes in order. Empty where interrupted.
+
+    ``note`` says where the candidate that was bisected is not the one that was named.
+    """
 
     sweep_id: str
+    note: str
     finished: Mapping[str, Any]
     steps: Sequence[Mapping[str, Any]]
 
@@ -52,9 +58,14 @@ class BisectReport:
 
 def run_bisect(request: BisectRequest, watch: Watch) -> tuple[SweepResult, BisectReport]:
     """Compile, judge and bisect. Raises Refusal for a candidate that passes, or whose failure no site can explain."""
-    config = _of_module(request) if _is_module(request.what) else _of_candidate(request)
+    named, config = ("", _of_module(request)) if _is_module(request.what) else _of_candidate(request)
     config = replace(
-        config, pairs=0, bisect=BisectPlan(request.width, 1), budget=Budget(), name=f"bisect-{config.programs[0].name}"
+        config,
+        name=f"bisect-{config.programs[0].name}",
+        pairs=0,
+        fresh_hours=None,
+        bisect=BisectPlan(request.width, 1),
+        budget=Budget(),
     )
     result = run_sweep(SweepRequest(request.store, config, address=request.address), watch)
     with Reader(StoreLayout(request.store)) as reader:
@@ -63,7 +74,7 @@ def run_bisect(request: BisectRequest, watch: Watch) -> tuple[SweepResult, Bisec
     finished = json.loads(row["finished"]) if row["finished"] else {}
     if result.finished and not finished:
         raise _nothing_to_bisect(json.loads(row["ended"]), json.loads(row["compiled"] or "{}"))
-    return result, BisectReport(result.sweep_id, finished, steps)
+    return result, BisectReport(result.sweep_id, _note(named, finished), finished, steps)
 
 
 def _is_module(what: str) -> bool:
@@ -90,27 +101,32 @@ def _of_module(request: BisectRequest) -> SweepConfig:
     }
     if request.ir_contract is not None:
         value["ir_contract"] = str(request.ir_contract.absolute())
+    refuse_invalid(value, schema(), "farm bisect")
     return config_of(value, Path.cwd())
 
 
-def _of_candidate(request: BisectRequest) -> SweepConfig:
-    """The one cell of the sweep that the candidate is from."""
+def _of_candidate(request: BisectRequest) -> tuple[str, SweepConfig]:
+    """The candidate's id, and the one cell of the sweep that it is from."""
     with Reader(StoreLayout(request.store)) as reader:
-        rows = reader.named("candidate_cells", prefix=request.what).to_pylist()
-        if len(rows) != 1:
-            ids = ", ".join(row["candidate_id"][:16] for row in rows[:5])
-            raise Refusal(
-                f"{request.what!r} is the beginning of {len(rows)} candidate ids in {request.store}",
-                limit=f"exactly one; there: {ids}" if rows else "exactly one",
-                next_step='take one from: farm query "select candidate_id, subject, outcome from candidates"',
-            )
-        text = reader.named("sweep_config", sweep_id=rows[0]["sweep_id"]).to_pylist()[0]["config"]
+        candidate = candidate_named(reader, request.what)
+        text = reader.named("sweep_config", sweep_id=candidate.sweep_id).to_pylist()[0]["config"]
     config = SweepConfig.from_json(text)
     for program in config.programs:
         for pipeline in program.pipelines:
-            if f"{program.name}/{pipeline}" == rows[0]["subject"]:
-                return replace(config, programs=(replace(program, pipelines=(pipeline,)),))
-    raise Refusal(f"cell {rows[0]['subject']} is not in its own sweep file", next_step='run "farm store fsck"')
+            if f"{program.name}/{pipeline}" == candidate.subject:
+                return candidate.candidate_id, replace(config, programs=(replace(program, pipelines=(pipeline,)),))
+    raise Refusal(f"cell {candidate.subject} is not in its own sweep file", next_step='run "farm store fsck"')
+
+
+def _note(named: str, finished: Mapping[str, Any]) -> str:
+    """A candidate is rebuilt from today's sources: where those changed, another one is bisected."""
+    bisected = finished.get("candidate_id", named)
+    if not named or bisected == named:
+        return ""
+    return (
+        f"candidate {named[:12]} cannot be built any more, since its program, a pass or the toolchain changed:"
+        f" what was bisected is {bisected[:12]}"
+    )
 
 
 def _nothing_to_bisect(ended: Mapping[str, Any], compiled: Mapping[str, Any]) -> Refusal:

@@ -103,13 +103,15 @@ class BisectionDesk:
         culprit = None if result.culprit is None else self.culprit(candidate_id, result.culprit)
         place = written.get("reproducer", "")
         script = str(Path(place).relative_to(self.layout.root)) if place else ""
+        disagrees = bool(script) and not written.get("reproduced", False)
         shutil.rmtree(self.layout.work / f"bisect-{found.bisection_id}", ignore_errors=True)
         return e.BisectionFinished(
             self.sweep_id,
             subject,
             bisection_id=found.bisection_id,
             candidate_id=candidate_id,
-            status=result.status,
+            # A script that was run and does not show it is evidence against the search.
+            status=Status.UNDECIDED if disagrees else result.status,
             pass_name=culprit.pass_name if culprit else "",
             site=culprit.site if culprit else "",
             site_index=culprit.ordinal if culprit else -1,
@@ -137,9 +139,10 @@ def _named(found: Found) -> int:
 def _told(found: Found, culprit: Culprit | None, written: Mapping[str, Any], trouble: str) -> str:
     result = found.result
     if culprit is None:
-        return result.sentence + (f"; given up: {trouble}" if trouble else "")
+        return f"given up after {result.probes} probes: {trouble}" if trouble else result.sentence
     script, doubt = written.get("reproducer"), written.get("message") or trouble
-    shown = f"reproducer {script}" if script else "no reproducer"
-    if not written.get("reproduced"):
-        shown += f" ({doubt})" if doubt else ""
-    return f"{culprit}; {shown}" + ("" if result.status is Status.CONFIRMED else f"; {result.sentence}")
+    rest = "" if result.status is Status.CONFIRMED else f"; {result.sentence}"
+    if script and not written.get("reproduced"):
+        return f"{culprit} by the search, but its script {script} does not show it: {doubt}{rest}"
+    shown = f"reproducer {script}" if script else f"no reproducer ({doubt})" if doubt else "no reproducer"
+    return f"{culprit}; {shown}{rest}"

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,9 @@ from tensorfarm.cost_model.calibrate import Calibration, CostModel, Sample
 from tensorfarm.cost_model.compile_time import CompileSample
 from tensorfarm.cost_model.features import Features
 from tensorfarm.cost_model.peaks import Peaks
+from tensorfarm.farm.app.kept_model import newest_peaks
 from tensorfarm.farm.app.pools import engine_config
+from tensorfarm.farm.app.run_id import new_run_id
 from tensorfarm.farm.engine.config import EngineConfig, RoleSpec
 from tensorfarm.farm.engine.job import Job, JobResult, Step
 from tensorfarm.farm.engine.pool import Engine
@@ -55,7 +56,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """What a calibration found and kept. ``peaks`` and ``model`` are the cost model's own JSON."""
+    """What a calibration found and kept. ``peaks_seconds`` is 0 where the peaks were kept from an earlier one."""
 
     target: str
     peaks: Peaks
@@ -82,7 +83,7 @@ def calibrate(store: Path, device: str, *, refit: bool = False, address: str | N
     """Measure peaks, or with ``refit`` keep the newest, and fit a model to what the store's sweeps measured.
 
     A store that is not there is made: peaks alone give a model too. Refuses a device that nothing is known of, and a
-    refit without peaks.
+    refit without peaks of this version.
     """
     if device not in DEVICES:
         raise Refusal(
@@ -92,9 +93,12 @@ def calibrate(store: Path, device: str, *, refit: bool = False, address: str | N
         )
     layout = StoreLayout(store.absolute())
     target = this_toolchain().target
-    kept = _kept_peaks(layout, target) if refit else None
+    kept = None
+    if refit:
+        with Reader(layout) as reader:
+            kept = newest_peaks(reader, target)
     layout.create()
-    run_id = f"calibrate-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%f')[:-3]}"
+    run_id = new_run_id("calibrate")
     with closing(Journal(layout, claim_writer(layout))) as journal:
         if kept is None:
             kept, result = measured_peaks(device, address)
@@ -110,15 +114,6 @@ def calibrate(store: Path, device: str, *, refit: bool = False, address: str | N
     return CalibrationReport(target, kept, seconds, found.model, len(samples), _accuracy(found))
 
 
-def newest_model(reader: Reader, target: str) -> CostModel | None:
-    """The model that was calibrated last for ``target``; None where there is none, or none that this version reads."""
-    payload = _newest(reader, "CostModelCalibrated", target)
-    try:
-        return None if payload is None else CostModel.from_json(payload["model"])
-    except (KeyError, ValueError):
-        return None
-
-
 def read_samples(reader: Reader, target: str) -> tuple[list[Sample], list[CompileSample]]:
     """What the sweeps of this store measured on ``target``: steps, and compilations."""
     steps = [
@@ -127,7 +122,7 @@ def read_samples(reader: Reader, target: str) -> tuple[list[Sample], list[Compil
         if (features := _features(row["features"])) is not None
     ]
     compiles = [
-        CompileSample(row["semantic_hash"], row["backend"], features, row["kernels"] or 0, row["seconds"])
+        CompileSample(row["semantic_hash"], row["backend"], features, row["seconds"])
         for row in reader.named("cost_compilations", target=target).to_pylist()
         if (features := _features(row["features"])) is not None
     ]
@@ -140,23 +135,6 @@ def _features(text: str) -> Features | None:
         return Features.from_json(json.loads(text))
     except (KeyError, ValueError):
         return None
-
-
-def _newest(reader: Reader, kind: str, target: str) -> Mapping[str, Any] | None:
-    rows = reader.named("cost_newest", type=kind, target=target).to_pylist()
-    return json.loads(rows[0]["payload"]) if rows else None
-
-
-def _kept_peaks(layout: StoreLayout, target: str) -> Peaks:
-    with Reader(layout) as reader:
-        payload = _newest(reader, "PeaksMeasured", target)
-    if payload is None:
-        raise Refusal(
-            f"store {layout.root} holds no peaks of {target}",
-            limit="--refit keeps the newest peaks",
-            next_step='run "farm calibrate" without --refit',
-        )
-    return Peaks.from_json(payload["peaks"])
 
 
 def measured_peaks(device: str, address: str | None) -> tuple[Peaks, JobResult]:

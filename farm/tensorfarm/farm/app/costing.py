@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorfarm.contract import events as e
+from tensorfarm.contract.refusal import Refusal
 from tensorfarm.cost_model.budget import Worth, worth
 from tensorfarm.cost_model.calibrate import CostModel
-from tensorfarm.cost_model.compile_time import Checkpoint
-from tensorfarm.cost_model.features import Features
+from tensorfarm.cost_model.features import Checkpoint, Features
 from tensorfarm.cost_model.fit import Prediction
-from tensorfarm.farm.app.calibration import newest_model
+from tensorfarm.farm.app.kept_model import newest_model
 from tensorfarm.farm.pipeline import commands as c
 from tensorfarm.farm.pipeline.plan import Cell
 from tensorfarm.farm.store.layout import StoreLayout
@@ -34,9 +34,16 @@ class CostDesk:
 
     @staticmethod
     def open(sweep_id: str, layout: StoreLayout, target: str, calls: float | None) -> CostDesk:
-        """With the newest model of this target, which holds for the whole sweep."""
+        """With the newest model of this target, which holds for the whole sweep.
+
+        One of another format is as good as none: ``farm report cost`` says so where a sweep need not stop for it.
+        """
         with Reader(layout) as reader:
-            return CostDesk(sweep_id, layout, newest_model(reader, target), calls)
+            try:
+                model = newest_model(reader, target)
+            except Refusal:
+                model = None
+        return CostDesk(sweep_id, layout, model, calls)
 
     def submitted(self, command: c.Submit, event: e.CandidateSubmitted) -> Iterable[e.Event]:
         """Predictions from the captured graph; then, if the candidate would not earn back its cost, its rejection."""
@@ -96,7 +103,7 @@ class CostDesk:
             candidate_id=event.candidate_id,
             break_even_calls=found.break_even_calls,
             expected_calls=found.expected_calls,
-            message=f"pays for itself after {_calls(found.break_even_calls)}, {_calls(found.expected_calls)} expected",
+            message=f"{_pays(found.break_even_calls)}, {found.expected_calls:,.0f} calls expected",
             evidence={
                 **reference,
                 "predicted_step_seconds": step.predicted,
@@ -130,5 +137,5 @@ class CostDesk:
         )
 
 
-def _calls(number: float) -> str:
-    return f"{number:,.0f} calls" if number < float("inf") else "no number of calls"
+def _pays(calls: float) -> str:
+    return f"pays for itself after {calls:,.0f} calls" if calls < float("inf") else "never pays for itself"

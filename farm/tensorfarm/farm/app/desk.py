@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -45,7 +44,7 @@ class SweepDesk:
             return [
                 self.book.bisections.reproduced(command, last.value if last.completed else {"message": last.message})
             ]
-        event = event_of(self.sweep_id, command, result, self.book.config.budget.compile_seconds or math.inf)
+        event = event_of(self.sweep_id, command, result, self.book.config)
         if isinstance(command, c.RunCapture) and isinstance(event, e.ProgramCaptured):
             return [self._approved(command, event, result.outcomes[-1].value["canonical"])]
         if isinstance(command, c.RunCompile) and isinstance(event, e.CandidateCompiled):
@@ -165,7 +164,9 @@ class SweepDesk:
     def _considered(self, command: c.Consider) -> Iterable[e.Event]:
         """Without a suspicion the cell ends here."""
         cell, candidate_id = command.cell, command.candidate_id
-        events = self.book.regressions.considered(cell.id, self._workload(cell), candidate_id, command.artifact_sha256)
+        events = self.book.regressions.considered(
+            cell.id, self.book.workload(cell), candidate_id, command.artifact_sha256
+        )
         yield from events
         if not any(isinstance(event, e.RegressionNominated) for event in events):
             yield self._weighed(cell, candidate_id, events, command.message)
@@ -173,7 +174,7 @@ class SweepDesk:
     def _settled(self, command: c.Settle) -> Iterable[e.Event]:
         cell, candidate_id, compared = command.cell, command.candidate_id, command.compared
         events = self.book.regressions.settled(
-            cell.id, self._workload(cell), candidate_id, compared[0].artifact_sha256, compared
+            cell.id, self.book.workload(cell), candidate_id, compared[0].artifact_sha256, compared
         )
         yield from events
         yield self._weighed(cell, candidate_id, events, command.message)
@@ -195,11 +196,8 @@ class SweepDesk:
             baseline=command.baseline,
             baseline_artifact=command.baseline_artifact,
             seconds=0.0,
-            **not_compared(command.message),
+            **not_compared(command.message, self.book.config.threshold),
         )
-
-    def _workload(self, cell: Cell) -> str:
-        return self.book.workload(cell)
 
     def _end(self, command: c.End) -> e.CandidateEnded:
         cell = command.cell

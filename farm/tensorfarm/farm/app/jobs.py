@@ -139,6 +139,9 @@ class JobBook:
             "candidate_id": probe_id,
             "built": str(built),
             "switches": str(command.switches),
+            # A fault that comes and goes would be pinned on the wrong site. Inductor's bytes differ each time, and
+            # building them again costs as much as a probe.
+            "twice": command.cell.backend == "fx",
         }
         takes = {"artifact": (COMPILE, "uri"), "artifact_sha256": (COMPILE, "artifact_sha256")}
         return (

@@ -49,17 +49,23 @@ def moment(text: str | None) -> datetime | None:
 
 
 def sweep_report(store: Path, sweep_id: str = "", as_of: datetime | None = None) -> SweepReport:
-    """The report of one sweep, the newest where no id is given. Refuses an unknown id and an empty store."""
+    """The report of one sweep, the newest where no id is given. Refuses an unknown id and an empty store.
+
+    A run of ``farm bisect`` is shown where it is named; it is never the newest sweep.
+    """
     with Reader(StoreLayout(store), as_of=as_of) as reader:
-        known = [row["sweep_id"] for row in reader.named("sweeps").to_pylist()]
-        if not known:
+        rows = reader.named("sweeps").to_pylist()
+        known = [row["sweep_id"] for row in rows if not row["experiment"]]
+        experiments = [row["sweep_id"] for row in rows if row["experiment"]]
+        if not known and not sweep_id:
             when = "" if as_of is None else f" before {as_of.isoformat()}"
-            raise Refusal(f"store {store} holds no sweep{when}", next_step='run "farm sweep CONFIG" first')
+            limit = f"only bisections by hand, to be named: {', '.join(experiments[:5])}" if experiments else ""
+            raise Refusal(f"store {store} holds no sweep{when}", limit=limit, next_step='run "farm sweep CONFIG" first')
         chosen = sweep_id or known[0]
-        if chosen not in known:
+        if chosen not in (*known, *experiments):
             raise Refusal(
                 f"sweep {chosen!r} is not in {store}",
-                limit=f"newest there: {', '.join(known[:5])}",
+                limit=f"newest there: {', '.join((known or experiments)[:5]) or 'none'}",
                 next_step="name one of them, or none for the newest",
             )
         cells = _in_file_order(reader, chosen)

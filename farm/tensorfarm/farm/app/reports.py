@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.farm.app.kept_model import newest_model
 from tensorfarm.farm.app.reading import sweep_report
 from tensorfarm.farm.observe.budget_report import budget_report
 from tensorfarm.farm.observe.cost_report import cost_report
@@ -19,13 +20,15 @@ def costs(store: Path, as_of: datetime | None = None) -> Presentation:
     """Predictions against measurements. Refuses a store without predictions, and says what it lacks to make some."""
     with Reader(StoreLayout(store), as_of=as_of) as reader:
         rows = reader.named("report_cost").to_pylist()
+        if rows:
+            return cost_report(rows)
         (basis,) = reader.named("report_cost_basis").to_pylist()
-    if rows:
-        return cost_report(rows)
+        if basis["model_target"] is not None:
+            newest_model(reader, basis["model_target"])
     step = 'run "farm calibrate", then "farm sweep CONFIG"'
     if not basis["peaks"]:
         lacks = "no machine's peaks were measured"
-    elif not basis["models"]:
+    elif basis["model_target"] is None:
         lacks = "peaks were measured, no model was calibrated"
     else:
         lacks, step = "no sweep ran since a model was calibrated", 'run "farm sweep CONFIG"'

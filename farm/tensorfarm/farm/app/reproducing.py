@@ -36,6 +36,7 @@ from tensorfarm.contract.graph import Graph, OutputKind
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.switches import Switches
+from tensorfarm.gate.oracle import drawn_cotangents
 
 # Each of the two runs imports torch and, for Inductor, compiles the whole program.
 _SECONDS = {"fx": 120.0, "inductor": 300.0}
@@ -82,24 +83,14 @@ class _Cotangents:
 
     @staticmethod
     def of(program: Program, failure: Failure) -> _Cotangents:
-        """As the gate's oracle draws them, since the limit is for those."""
+        """Those of the gate's oracle, since the limit is for them."""
         if failure.kind is not ValueKind.GRADIENT:
             return _Cotangents([], [])
         weights = {name: tensor.clone() for name, tensor in program.weights.items()}
         values = executable(program.graph, weights)(*_inputs(program).values())
         places = [at for at, output in enumerate(program.graph.outputs) if output.kind is OutputKind.USER]
-        found = {
-            place: value
-            for place, value in zip(places, values, strict=True)
-            if isinstance(value, torch.Tensor) and value.requires_grad
-        }
-        generator = torch.Generator().manual_seed(failure.seed)
-        return _Cotangents(list(found), [_normal(value, generator) for value in found.values()])
-
-
-def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    dtype = torch.complex128 if like.is_complex() else torch.float64
-    return torch.randn(like.shape, generator=generator, dtype=dtype).to(like.dtype)
+        drawn = drawn_cotangents(values, failure.seed)
+        return _Cotangents([places[position] for position in drawn], list(drawn.values()))
 
 
 def _inputs(program: Program) -> dict[str, torch.Tensor]:

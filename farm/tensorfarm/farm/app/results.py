@@ -6,7 +6,6 @@ A child's exit is a verdict on the candidate; a lost job is infrastructure and s
 from __future__ import annotations
 
 import errno
-import math
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -14,9 +13,13 @@ from typing import Any
 from tensorfarm.bisect.answer import Answer
 from tensorfarm.contract import events as e
 from tensorfarm.contract.outcome import FailureKind, Outcome, Status
+from tensorfarm.farm.app.sweep_file import SweepConfig
 from tensorfarm.farm.engine.job import JobResult, StepOutcome
+from tensorfarm.farm.measure.baseline import METRIC
+from tensorfarm.farm.measure.verdict import Answer as Speed
+from tensorfarm.farm.measure.verdict import without_samples
 from tensorfarm.farm.pipeline import commands as c
-from tensorfarm.farm.pipeline.bisection import answer
+from tensorfarm.farm.pipeline.bisection import UNSTEADY, answer
 from tensorfarm.farm.pipeline.commands import stage_of, subject_of
 
 _KIND_OF_DEATH = {
@@ -36,13 +39,13 @@ def lost_event(sweep_id: str, command: c.JobCommand, result: JobResult) -> e.Job
     return e.JobLost(sweep_id, subject_of(command), stage_of(command), lost, result.node_id) if lost else None
 
 
-def event_of(sweep_id: str, command: EventfulCommand, result: JobResult, compile_budget: float) -> e.Event:
-    """The event that the result of a job that was not lost is. ``compile_budget`` is in seconds, infinite for none."""
+def event_of(sweep_id: str, command: EventfulCommand, result: JobResult, config: SweepConfig) -> e.Event:
+    """The event that the result of a job that was not lost is."""
     match command:
         case c.RunCapture():
             return _capture_event(sweep_id, command, result)
         case c.RunCompile():
-            return _compile_event(sweep_id, command, result, compile_budget)
+            return _compile_event(sweep_id, command, result, config.budget.compile_seconds)
         case c.RunGate():
             return _gate_event(sweep_id, command, result)
         case c.RunBench():
@@ -50,7 +53,7 @@ def event_of(sweep_id: str, command: EventfulCommand, result: JobResult, compile
         case c.RunProbe():
             return _probe_event(sweep_id, command, result)
         case c.RunCompare():
-            return _compared_event(sweep_id, command, result)
+            return _compared_event(sweep_id, command, result, config.threshold)
 
 
 def _is_the_nodes_fault(outcome: StepOutcome, command: c.JobCommand) -> bool:
@@ -80,11 +83,11 @@ def _capture_event(sweep_id: str, command: c.RunCapture, result: JobResult) -> e
     )
 
 
-def _compile_event(sweep_id: str, command: c.RunCompile, result: JobResult, budget: float) -> e.Event:
+def _compile_event(sweep_id: str, command: c.RunCompile, result: JobResult, budget: float | None) -> e.Event:
     last = result.outcomes[-1]
     if last.status != "completed":
         outcome, kind = _blame(last, otherwise=(Outcome.COMPILE_FAILURE, FailureKind.CRASH))
-        if kind == FailureKind.TIMEOUT and last.seconds >= budget:
+        if kind == FailureKind.TIMEOUT and budget is not None and last.seconds >= budget:
             kind = FailureKind.BUDGET_EXCEEDED
         return e.CompileFailed(
             sweep_id,
@@ -163,10 +166,12 @@ def _bench_event(sweep_id: str, command: c.RunBench, result: JobResult) -> e.Eve
 
 
 def _probe_event(sweep_id: str, command: c.RunProbe, result: JobResult) -> e.ProbeDecided:
-    """A probe that does not compile, or whose judge died, says nothing."""
-    last = result.outcomes[-1]
-    said, message = Answer.SKIP, last.message
-    if last.status == "completed" and "status" in last.value:
+    """A probe that does not compile, or whose judge died, says nothing; one that comes out differently says so."""
+    first, last = result.outcomes[0], result.outcomes[-1]
+    said, message = str(Answer.SKIP), last.message
+    if first.value.get("steady") is False:
+        said, message = UNSTEADY, "compiled twice with the same sites on, two different artifacts came out"
+    elif last.status == "completed" and "status" in last.value:
         decided = last.value
         message = decided["message"]
         kind = decided["outcome_kind"]
@@ -187,10 +192,10 @@ def _probe_event(sweep_id: str, command: c.RunProbe, result: JobResult) -> e.Pro
     )
 
 
-def _compared_event(sweep_id: str, command: c.RunCompare, result: JobResult) -> e.Compared:
+def _compared_event(sweep_id: str, command: c.RunCompare, result: JobResult, threshold: float) -> e.Compared:
     """A comparison that did not come about is inconclusive, and says why."""
     last = result.outcomes[-1]
-    told = last.value if last.status == "completed" else not_compared(last.message)
+    told = last.value if last.status == "completed" else not_compared(last.message, threshold)
     return e.Compared(
         sweep_id,
         command.cell.id,
@@ -204,14 +209,7 @@ def _compared_event(sweep_id: str, command: c.RunCompare, result: JobResult) -> 
     )
 
 
-def not_compared(message: str) -> dict[str, Any]:
-    """The fields of a comparison that measured nothing."""
-    unknown = dict.fromkeys(("ratio", "ratio_lower", "ratio_upper", "smallest_detectable", "threshold"), math.nan)
-    return {
-        "metric": "step_seconds",
-        "device": "cpu",
-        "verdict": "inconclusive",
-        "message": f"not compared: {message}",
-        "measurements": [],
-        **unknown,
-    }
+def not_compared(message: str, threshold: float) -> dict[str, Any]:
+    """The fields of a comparison that did not come about. Only the CPU is measured."""
+    verdict = without_samples(Speed.INCONCLUSIVE, f"not compared: {message}")
+    return {**verdict.compared(METRIC, "cpu", threshold), "measurements": []}

@@ -34,7 +34,8 @@ def staleness(store: Path, limit_days: float, as_of: datetime | None = None) -> 
     with Reader(layout, as_of=as_of) as reader:
         rows = reader.named("report_staleness").to_pylist()
     if not rows:
-        raise Refusal(f"store {store} holds no candidate", next_step='run "farm sweep CONFIG" first')
+        when = "" if as_of is None else f" before {as_of.isoformat()}"
+        raise Refusal(f"store {store} holds no candidate{when}", next_step='run "farm sweep CONFIG" first')
     now, limit = as_of or datetime.now(UTC), limit_days * _DAY_SECONDS
     limits, toolchain, gate = replace(AgeLimits(), measurement=limit, model=limit), this_toolchain(), gate_version()
     found = [_judged(row, _facts(layout, row, now, toolchain, gate), limits) for row in rows]
@@ -60,9 +61,16 @@ def _facts(layout: StoreLayout, row: Mapping[str, Any], now: datetime, toolchain
         machine=row["machine_now"] or "",
         passes=_digests(row["pass_digests_now"]),
     )
-    ages = Ages(*(_age(row[f"{name}_at"], now) for name in ("measured", "baseline", "model")))
-    place = layout.artifacts / f"{row['artifact_sha256']}.artifact"
-    return Facts(recorded, current, ages, admitted=row["admitted"], artifact_present=place.is_file())
+    baseline_at = row["baseline_at"] if _is_kept(layout, row["baseline_sha256"], row["baseline_bytes"]) else None
+    ages = Ages(_age(row["measured_at"], now), _age(baseline_at, now), _age(row["model_at"], now))
+    present = _is_kept(layout, row["artifact_sha256"], row["artifact_bytes"])
+    return Facts(recorded, current, ages, admitted=row["admitted"], artifact_present=present)
+
+
+def _is_kept(layout: StoreLayout, sha256: str | None, size_bytes: int | None) -> bool:
+    """Whether the cache has the file, of the size that was recorded. Its bytes are read again when it is served."""
+    place = layout.artifacts / f"{sha256}.artifact"
+    return place.is_file() and size_bytes in (None, place.stat().st_size)
 
 
 def _judged(row: Mapping[str, Any], known: Facts, limits: AgeLimits) -> dict[str, Any]:

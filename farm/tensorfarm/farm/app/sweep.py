@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tensorfarm.compiler.pipeline import known_backend, parse, resolved
@@ -26,9 +26,11 @@ from tensorfarm.farm.app.interruption import Interruption
 from tensorfarm.farm.app.jobs import JobBook
 from tensorfarm.farm.app.pools import engine_config
 from tensorfarm.farm.app.regression import RegressionDesk
+from tensorfarm.farm.app.run_id import new_run_id
 from tensorfarm.farm.app.sweep_file import SweepConfig, read_sweep_file
 from tensorfarm.farm.engine.pool import Engine
 from tensorfarm.farm.engine.toolchain import Toolchain, this_toolchain
+from tensorfarm.farm.measure.baseline import METRIC
 from tensorfarm.farm.pipeline.state import SweepState
 from tensorfarm.farm.store.journal import Journal, claim_writer
 from tensorfarm.farm.store.layout import StoreLayout
@@ -36,6 +38,8 @@ from tensorfarm.farm.store.leases import claimed_sweep
 from tensorfarm.farm.store.reader import Reader
 from tensorfarm.farm.store.sealer import seal
 from tensorfarm.gate.judge import gate_version
+
+_HOUR_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def run_sweep(request: SweepRequest, watch: Watch) -> SweepResult:
             driver = _driver(layout, toolchain, sweep_id, opened, journal)
             driver.stopped, driver.watch = interruption.requested, watch.saw
             if not opened.history:
-                driver.record([_started(sweep_id, opened.config, toolchain), *_budgets(sweep_id, opened.config)])
+                driver.record([_started(sweep_id, opened.config, toolchain), *budgets(sweep_id, opened.config)])
             watch.began(driver.state)
             if not _driven(driver, request.address, interruption):
                 return SweepResult(sweep_id, INTERRUPTED_EXIT_CODE, False)
@@ -122,7 +126,7 @@ class _Opened:
 def _new_id(config: SweepConfig | None) -> str:
     if config is None:
         raise Refusal("no sweep file was given", next_step='run "farm sweep CONFIG", or "farm sweep --resume"')
-    return f"{config.name}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%f')[:-3]}"
+    return new_run_id(config.name)
 
 
 def _unfinished(request: SweepRequest, config: SweepConfig | None, layout: StoreLayout) -> str:
@@ -179,14 +183,18 @@ def _started(sweep_id: str, config: SweepConfig, toolchain: Toolchain) -> e.Swee
     )
 
 
-def _budgets(sweep_id: str, config: SweepConfig) -> list[e.BudgetDeclared]:
-    """What a cell of this sweep may cost."""
+def budgets(sweep_id: str, config: SweepConfig) -> list[e.BudgetDeclared]:
+    """What a cell of this sweep may cost, and how long its measurement is fresh, whatever that says."""
     limits = {"compile_seconds": config.budget.compile_seconds, "calls": config.budget.calls}
-    return [
+    declared = [
         e.BudgetDeclared(sweep_id, sweep_id, scope=sweep_id, metric=metric, limit_value=limit)
         for metric, limit in limits.items()
         if limit is not None
     ]
+    if config.fresh_hours is None:
+        return declared
+    fresh = math.ceil(config.fresh_hours * _HOUR_SECONDS)
+    return [*declared, e.BudgetDeclared(sweep_id, sweep_id, sweep_id, METRIC, math.inf, fresh_for_seconds=fresh)]
 
 
 def _driver(layout: StoreLayout, toolchain: Toolchain, sweep_id: str, opened: _Opened, journal: Journal) -> Driver:

@@ -6,6 +6,7 @@ Normalised, it is plain JSON with absolute choices filled in; that text is an ev
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -23,6 +24,7 @@ from tensorfarm.farm.pipeline.plan import BisectPlan, Plan, PlannedProgram
 
 DEFAULT_THRESHOLD = 0.1
 DEFAULT_WIDTH = 2
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _GIB = 1 << 30
 _STRICT: Mapping[str, Any] = {"may_change": [*MAY_CHANGE], "must_not_change": [*MUST_NOT_CHANGE]}
 
@@ -59,8 +61,8 @@ class SweepConfig:
     """A sweep, normalised. ``contract`` and ``ir_contract`` are the parsed files, checked when they were read.
 
     ``python_path`` holds absolute folders. ``pairs`` is the number of ABBA pairs of a measurement, 0 for none;
-    ``threshold`` the slow-down that matters, as a share of the baseline's time. ``lock`` is the absolute path of the
-    approvals, empty where there are none.
+    ``threshold`` the slow-down that matters, as a share of the baseline's time; ``fresh_hours`` how long a measurement
+    is fresh, None where that is no matter. ``lock`` is the absolute path of the approvals, empty where there are none.
     """
 
     name: str
@@ -71,6 +73,7 @@ class SweepConfig:
     limits: StageLimits
     pairs: int
     threshold: float
+    fresh_hours: float | None
     seed: int
     lock: str
     bisect: BisectPlan
@@ -103,10 +106,11 @@ class SweepConfig:
             ),
             limits=StageLimits(**value["limits"]),
             pairs=value["pairs"],
-            threshold=value.get("threshold", DEFAULT_THRESHOLD),
             seed=value["seed"],
             lock=value["lock"],
             # A sweep of a version without these fields never asked for them.
+            threshold=value.get("threshold", DEFAULT_THRESHOLD),
+            fresh_hours=value.get("fresh_hours"),
             bisect=BisectPlan(**value.get("bisect", {})),
             budget=Budget(**value.get("budget", {})),
         )
@@ -131,6 +135,7 @@ def config_of(value: Mapping[str, Any], folder: Path, lock: Path | None = None) 
     """Normalise what a sweep file in ``folder`` says."""
     contract_path, ir_path = folder / value["contract"], value.get("ir_contract")
     read_contract(contract_path)
+    measure = value.get("measure", {})
     return SweepConfig(
         name=value["sweep"],
         contract=_plain(read_yaml(contract_path, "contract")),
@@ -139,8 +144,9 @@ def config_of(value: Mapping[str, Any], folder: Path, lock: Path | None = None) 
         programs=_programs(value, folder),
         limits=StageLimits(**value.get("limits", {})),
         # JSON schema calls 3.0 an integer too.
-        pairs=int(value.get("measure", {}).get("pairs", 12)),
-        threshold=float(value.get("measure", {}).get("threshold", DEFAULT_THRESHOLD)),
+        pairs=int(measure.get("pairs", 12)),
+        threshold=float(measure.get("threshold", DEFAULT_THRESHOLD)),
+        fresh_hours=measure.get("fresh_hours"),
         seed=int(value.get("seed", 0)),
         lock=_lock(lock or (folder / value["lock"] if "lock" in value else None), folder),
         bisect=_bisect_plan(value.get("bisect", {})),
@@ -177,6 +183,12 @@ def _programs(value: Mapping[str, Any], folder: Path) -> tuple[PlannedProgram, .
         name = item.get("name") or (Path(source).stem if is_file else source.rpartition(":")[2])
         pipelines = tuple(str(parse(text)) for text in item.get("pipelines", value["pipelines"]))
         mode = item.get("mode", value.get("mode", "inference"))
+        if _NAME.fullmatch(name) is None:
+            raise Refusal(
+                f"program {source!r} would be called {name!r}",
+                limit="letters, digits, dot, dash and underscore",
+                next_step="correct its module: field, or give it a name: field",
+            )
         if any(other.name == name for other in made):
             raise Refusal(f"two programs are called {name!r}", next_step="give one of them a name: field of its own")
         if is_file:

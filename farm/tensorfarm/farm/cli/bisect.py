@@ -40,6 +40,8 @@ def bisect(
     with LiveProgress(console) as progress:
         watch = Watch(lambda state: progress.began(state.sweep_id, state.n_cells, len(state.ended)), progress.saw)
         result, report = run_bisect(request, watch)
+    if report.note:
+        console.print(report.note, markup=False, soft_wrap=True)
     if as_json:
         print(json.dumps(report.as_json(), default=str))
     elif result.finished:

@@ -41,6 +41,8 @@ def _print(report: CalibrationReport) -> None:
         f" products {max(rate for _, rate in peaks.products) / 1e9:.0f} GFLOP/s;"
         f" an operator's dispatch {peaks.dispatch_seconds['pw'] * 1e6:.1f} µs"
     )
+    if peaks.is_uneven:
+        console.print("  the curve is uneven: measure again when nothing else runs")
     console.print(f"model {report.model.id}: {report.n_samples} measured steps")
     if not report.n_samples:
         console.print('  no measured steps here: predictions are the roofline alone; run "farm sweep CONFIG" first')

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.app.reading import moment, sweep_report
 from tensorfarm.farm.cli.options import DEFAULT_STORE, AsJson, AsOf, Store
 from tensorfarm.farm.cli.screen import screen
@@ -23,7 +24,8 @@ from tensorfarm.farm.observe.sweep_table import print_sweep
 application = typer.Typer(help="Reports over the store.", no_args_is_help=True)
 
 SweepId = Annotated[str, typer.Argument(help="Sweep id; the newest when left out.")]
-Html = Annotated[Path | None, typer.Option("--html", help="Write one stand-alone page with plots to this file.")]
+# A text: the path of an empty one would be the working directory.
+Html = Annotated[str | None, typer.Option("--html", help="Write one stand-alone page with plots to this file.")]
 
 
 @application.callback()
@@ -39,8 +41,8 @@ def sweep(sweep_id: SweepId = "", store: Store = DEFAULT_STORE, as_of: AsOf = No
         print(json.dumps(report.as_json(), default=str))
     else:
         console = screen()
-        console.print(f"sweep {report.sweep_id}")
-        print_sweep(console, report.cells, report.seconds)
+        console.print(f"sweep {report.sweep_id}", markup=False)
+        print_sweep(console, report.cells, report.seconds, store)
 
 
 @application.command("cost")
@@ -99,16 +101,18 @@ def regressions(
     _deliver(known(store, every=every, as_of=when), as_json, html, store, when)
 
 
-def _deliver(report: Presentation, as_json: bool, html: Path | None, store: Path, as_of: datetime | None) -> None:
+def _deliver(report: Presentation, as_json: bool, html: str | None, store: Path, as_of: datetime | None) -> None:
     """The page where one was asked for, and the table or the JSON."""
+    if html == "":
+        raise Refusal("--html needs a file", limit="it was given nothing", next_step="name one, such as report.html")
     if html is not None:
         from tensorfarm.farm.app.report_page import write_page
 
-        write_page(html, report, store, as_of)
+        write_page(Path(html), report, store, as_of)
     if as_json:
         print(json.dumps(report.as_json(), default=str))
     else:
-        print_report(screen(), report)
+        print_report(screen(markup=False), report)
     if html is not None:
         print(f"page: {html}", file=sys.stderr if as_json else sys.stdout)
 

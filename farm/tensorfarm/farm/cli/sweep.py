@@ -38,7 +38,7 @@ def sweep(
     if as_json:
         print(json.dumps(report.as_json(), default=str))
     else:
-        print_sweep(console, report.cells, report.seconds)
+        print_sweep(console, report.cells, report.seconds, store)
     if not result.finished:
         console.print(f'stopped; go on with "farm sweep --resume --sweep-id {result.sweep_id}{where}"')
     else:

@@ -20,7 +20,7 @@ from tensorfarm.farm.measure.baseline import METRIC
 from tensorfarm.farm.measure.host_lock import host_to_itself
 from tensorfarm.farm.measure.sides import Samples, Schedule, Side, SideFailed, paired
 from tensorfarm.farm.measure.steps import artifact_step, eager_step
-from tensorfarm.farm.measure.verdict import Answer, Verdict, judged, noise_floor, without_samples
+from tensorfarm.farm.measure.verdict import Answer, judged, noise_floor, without_samples
 
 PAIRED_METRIC = f"paired_{METRIC}"
 _GROUPS_COMPARED, _ROUNDS_COMPARED, _SECONDS_COMPARED = 36, 6, 60.0
@@ -66,29 +66,15 @@ def compare(request: Mapping[str, Any]) -> dict[str, Any]:
         if failed.side != "baseline":
             _fail_alike(failed)
         verdict = without_samples(Answer.INCONCLUSIVE, _absent(failed))
-        return _compared(verdict, threshold, "cpu", [])
+        return {**verdict.compared(METRIC, "cpu", threshold), "measurements": []}
     seconds = samples.seconds
     verdict = judged(seconds["candidate"], seconds["baseline"], samples.groups, samples.rounds, threshold)
-    return _compared(verdict, threshold, samples.device, _rows(request, samples, PAIRED_METRIC))
+    rows = _rows(request, samples, PAIRED_METRIC)
+    return {**verdict.compared(METRIC, samples.device, threshold), "measurements": rows}
 
 
 def _absent(failed: SideFailed) -> str:
     return f"the baseline does not run here: {failed.kind}: {failed.text}"
-
-
-def _compared(verdict: Verdict, threshold: float, device: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        "metric": METRIC,
-        "device": device,
-        "verdict": verdict.answer,
-        "ratio": verdict.ratio,
-        "ratio_lower": verdict.lower,
-        "ratio_upper": verdict.upper,
-        "smallest_detectable": verdict.smallest_detectable,
-        "threshold": threshold,
-        "message": verdict.message,
-        "measurements": list(rows),
-    }
 
 
 def _fail_alike(failed: SideFailed) -> NoReturn:

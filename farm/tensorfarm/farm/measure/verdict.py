@@ -51,6 +51,20 @@ class Verdict:
     groups: int
     message: str
 
+    def compared(self, metric: str, device: str, threshold: float) -> dict[str, Any]:
+        """The fields of ``Compared`` that come from a measurement of ``metric``, without its rows."""
+        return {
+            "metric": metric,
+            "device": device,
+            "verdict": self.answer,
+            "ratio": self.ratio,
+            "ratio_lower": self.lower,
+            "ratio_upper": self.upper,
+            "smallest_detectable": self.smallest_detectable,
+            "threshold": threshold,
+            "message": self.message,
+        }
+
 
 def judged(
     candidate: Sequence[float], baseline: Sequence[float], groups: int, rounds: int, threshold: float

@@ -87,7 +87,8 @@ ALERTS = (
         Severity.PAGE,
         Above(Read("farm_cache_entries", {"gate": "missing"}), 0),
         "The cache serves an artifact that no gate has passed.",
-        "farm store fsck",
+        "farm query \"select sha256, uri from artifacts where state = 'admitted' and gate_run_id not in (select"
+        " payload ->> 'gate_run_id' from events where type = 'GateDecided' and payload ->> 'status' = 'pass')\"",
     ),
     Alert(
         "FarmAnchorCreep",

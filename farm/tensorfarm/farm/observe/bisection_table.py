@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-_STYLE = {"good": "green", "bad": "red", "skip": "yellow"}
+_STYLE = {"good": "green", "bad": "red", "skip": "yellow", "unsteady": "yellow"}
 
 
 def print_bisection(
@@ -26,5 +27,10 @@ def print_bisection(
     cost = f"{finished['probes']} probes in {finished['rounds']} rounds, {finished['seconds']:.1f} s"
     console.print(f"{finished['status']}: {finished['message']} ({cost})", markup=False, soft_wrap=True)
     if finished["reproducer"]:
-        script = store / finished["reproducer"]
-        console.print(f"python {script} fails; python {script} --off passes", markup=False, soft_wrap=True)
+        print_reproducer(console, finished["reproducer"], store)
+
+
+def print_reproducer(console: Console, reproducer: str, store: Path) -> None:
+    """The line to copy. ``reproducer`` is a path below the store's root, ``store`` the root as it was given."""
+    script = shlex.quote(str(store / reproducer))
+    console.print(f"python {script} fails; python {script} --off passes", markup=False, soft_wrap=True)

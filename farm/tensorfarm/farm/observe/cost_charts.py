@@ -11,7 +11,7 @@ from tensorfarm.farm.observe.charts import BAD, GOOD, INK, PALE, PLAIN, Chart, c
 from tensorfarm.farm.observe.cost_report import Accuracy, accuracies, counted
 from tensorfarm.farm.observe.presentation import Presentation, Row
 
-_MARKS = {"step_seconds": "o", "eager_step_seconds": "s", "compile_seconds": "^"}
+_MARKS = {"step_seconds": "o", "compile_seconds": "^"}
 _CLAIMED = 0.9
 
 
@@ -54,7 +54,7 @@ def _scatter(axes: Axes, rows: Sequence[Row]) -> None:
             above = [row["upper"] - row["predicted"] if math.isfinite(row["upper"]) else 0.0 for row in group]
             label = f"{metric}, {'inside' if inside else 'outside'}"
             if group:
-                mark = _MARKS.get(metric, "o")
+                mark = _MARKS[metric]
                 axes.errorbar(
                     measured, predicted, yerr=[below, above], fmt=mark, color=colour, ms=4, elinewidth=0.8, label=label
                 )

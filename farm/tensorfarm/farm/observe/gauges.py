@@ -49,7 +49,7 @@ class Gauge:
 GAUGES = (
     Gauge(
         "farm_open_failures",
-        "1 where the newest outcome of a workload is this failure",
+        "1 where this failure is what was last found out about a workload",
         "failures",
         "open",
         (*_CELL, "failure_class"),

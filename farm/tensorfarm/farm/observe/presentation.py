@@ -73,7 +73,8 @@ def share(value: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    return "" if value is None or math.isnan(value) else "∞" if math.isinf(value) else f"{value:.3f}×"
+    """One time over another. Empty where there was none to divide: not a number, or zero."""
+    return "" if value is None or math.isnan(value) or value == 0 else "∞" if math.isinf(value) else f"{value:.3f}×"
 
 
 def count(value: float | None) -> str:

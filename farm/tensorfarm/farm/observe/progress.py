@@ -33,6 +33,7 @@ class LiveProgress:
         )
         self._task = self._bar.add_task("starting", total=None, last="")
         self._ended_cells, self._cells = 0, 0
+        self._bisecting: set[str] = set()
 
     def __enter__(self) -> LiveProgress:
         self._bar.start()
@@ -45,35 +46,46 @@ class LiveProgress:
 
     def began(self, sweep_id: str, n_cells: int, n_ended: int) -> None:
         resumed = f", {n_ended} of them ended before" if n_ended else ""
-        self.console.print(f"sweep {sweep_id}: {n_cells} cells{resumed}")
+        self.console.print(f"sweep {escape(sweep_id)}: {n_cells} cells{resumed}")
         self._ended_cells, self._cells = n_ended, n_cells
-        self._bar.update(self._task, description=sweep_id, total=n_cells, completed=n_ended)
+        self._bar.update(self._task, description=escape(sweep_id), total=n_cells, completed=n_ended)
 
     def saw(self, event: e.Event) -> None:
         if isinstance(event, e.CandidateEnded):
             self._ended(event)
         elif isinstance(event, e.JobLost):
-            text = f"[yellow]{event.subject}: {event.stage} lost ({escape(event.reason)}); it is run again"
+            text = f"[yellow]{escape(event.subject)}: {event.stage} lost ({escape(event.reason)}); it is run again"
             self.console.print(text, soft_wrap=True)
         elif isinstance(event, e.BisectionStarted):
-            words = f"[dim]{event.subject}: refused; bisecting {event.n_sites} sites, {event.width} probes a round"
-            self.console.print(words, soft_wrap=True)
+            self._bisecting.add(event.subject)
+            what = f"refused; bisecting {event.n_sites} sites, {event.width} probes a round"
+            self.console.print(f"[dim]{escape(event.subject)}: {what}", soft_wrap=True)
         elif isinstance(event, e.ProbeDecided):
-            words = f"[dim]  round {event.round}: {event.probe} on is {event.outcome} ({event.seconds:.1f} s)"
-            self.console.print(words, soft_wrap=True)
+            where = f"{escape(_short(event.subject))}, " if len(self._bisecting | {event.subject}) > 1 else ""
+            what = f"round {event.round}: {event.probe} on is {event.outcome} ({event.seconds:.1f} s)"
+            self.console.print(f"[dim]  {where}{what}", soft_wrap=True)
         else:
-            self._bar.update(self._task, last=f"{event.subject}: {_WORDS.get(type(event), '')}")
+            if isinstance(event, e.BisectionFinished):
+                self._bisecting.discard(event.subject)
+            self._bar.update(self._task, last=f"{escape(event.subject)}: {_WORDS.get(type(event), '')}")
 
     def _ended(self, event: e.CandidateEnded) -> None:
         outcome = Outcome(event.outcome)
-        kind = f" ({event.outcome_kind})" if event.outcome_kind else ""
+        kind = f" ({escape(event.outcome_kind)})" if event.outcome_kind else ""
         self._ended_cells += 1
         count = f"[dim]{self._ended_cells}/{self._cells}[/]"
-        text = f"{count} {event.subject}: [{_STYLE.get(outcome, 'red')}]{outcome}[/]{kind}"
+        text = f"{count} {escape(event.subject)}: [{_STYLE.get(outcome, 'red')}]{outcome}[/]{kind}"
         self.console.print(text + (f" {escape(event.message)}" if event.message else ""), soft_wrap=True)
         self._bar.advance(self._task)
 
 
+def _short(cell: str) -> str:
+    """A cell's program and the end of its pipeline, in which pipelines of one program differ."""
+    program, _, pipeline = cell.partition("/")
+    return f"{program}/{pipeline if len(pipeline) <= _TOLD else '…' + pipeline[-_TOLD:]}"
+
+
+_TOLD = 40
 _WORDS: dict[type[e.Event], str] = {
     e.ProgramCaptured: "captured",
     e.CaptureFailed: "not captured",

@@ -16,7 +16,7 @@ def regression_report(rows: Sequence[Row], comparisons: Sequence[Row], every: bo
 
     Closed ones are left out unless ``every`` one is asked for; the totals count them all.
     """
-    shown = [row for row in rows if every or row["open"]]
+    shown = [row for row in rows if every or row["unsettled"]]
     states = Counter(row["state"] for row in rows)
     hidden = len(rows) - len(shown)
     known = ", ".join(f"{number} {state}" for state, number in states.items()) or "none was ever suspected"
@@ -47,6 +47,5 @@ _COLUMNS = (
     Column("to", lambda row: ratio(row["ratio_upper"]), 1),
     Column("could see", lambda row: ratio(row["smallest_detectable"]), 4),
     Column("since", _since, 3, is_number=False),
-    Column("culprit", lambda row: row["culprit"], is_number=False),
     Column("candidate", lambda row: row["candidate_id"][:12], 5, is_number=False),
 )

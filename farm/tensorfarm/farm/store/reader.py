@@ -22,7 +22,7 @@ from tensorfarm.farm.store.lake import data_files, opened
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.named_query import named_query
 from tensorfarm.farm.store.tables import PROJECTED, SCHEMAS, ArrowTable, definition
-from tensorfarm.farm.store.tail import Tail, connected, literal, path_list, scan, snapshots
+from tensorfarm.farm.store.tail import UNREADABLE, Tail, connected, literal, malformed, path_list, scan, snapshots
 
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
@@ -54,11 +54,19 @@ class Reader:
             raise Refusal(
                 f"the query is {kinds}", limit="one statement that reads", next_step="write one SELECT or EXPLAIN"
             )
-        return self._table(sql, {})
+        try:
+            return self._connection.sql(sql).to_arrow_table()
+        except duckdb.Error as error:
+            raise _failed(error) from None
 
     def named(self, name: str, **params: Any) -> ArrowTable:
-        """Rows of ``queries/<name>.sql``, whose ``$words`` are ``params``."""
-        return self._table(named_query(name), params)
+        """Rows of ``queries/<name>.sql``, whose ``$words`` are ``params``. Refuses a store with a malformed event."""
+        try:
+            return self._connection.sql(named_query(name), params=params).to_arrow_table()
+        except UNREADABLE as error:
+            raise malformed(error) from None
+        except duckdb.Error as error:
+            raise _failed(error) from None
 
     def events(self, sweep_id: str) -> list[Recorded]:
         """A sweep's events in the order in which they are folded: time, writer, sequence."""
@@ -85,6 +93,8 @@ class Reader:
         self._connection.execute(f"drop table kept_rows; drop table known_events; create schema tail; {tables}")
         for name, table in pinned.items():
             self._create_view(name, files[name], _lacks_columns(name, table), tails[name], as_of)
+        experiments = named_query("experiments")
+        self._connection.execute(f"create schema derived; create view derived.experiments as {experiments}")
         self._lock([path for paths in files.values() for path in paths])
 
     def _create_view(
@@ -109,12 +119,6 @@ class Reader:
             f"set temp_directory = '{scratch}'; set allowed_paths = {path_list(files)};"
             " set enable_external_access = false; set lock_configuration = true"
         )
-
-    def _table(self, sql: str, params: dict[str, Any]) -> ArrowTable:
-        try:
-            return self._connection.sql(sql, params=params).to_arrow_table()
-        except duckdb.Error as error:
-            raise _failed(error) from None
 
 
 def _tails(tail: Tail, pinned: dict[str, DeltaTable | None]) -> dict[str, ArrowTable]:

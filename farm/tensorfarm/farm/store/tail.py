@@ -14,11 +14,15 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.store.journal import ROW_COLUMNS, Row, journal_files, journal_rows
 from tensorfarm.farm.store.lake import passed
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.named_query import named_query
 from tensorfarm.farm.store.tables import JOURNAL_ROWS, SCHEMAS, TIMESTAMP, ArrowTable
+
+# What DuckDB raises where a payload is no JSON, or a value of it is not what it should be.
+UNREADABLE = (duckdb.InvalidInputException, duckdb.ConversionException)
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,20 @@ class Tail:
         connection, schema = self._connection, SCHEMAS[name]
         connection.register("passed", pa.table({"writer": list(through), "through": list(through.values())}))
         connection.register("journal_rows", connection.sql(named_query("untaken_rows")).to_arrow_table())
-        rows = connection.sql(named_query(f"project_{name}")).to_arrow_table()
+        try:
+            rows = connection.sql(named_query(f"project_{name}")).to_arrow_table()
+        except UNREADABLE as error:
+            raise malformed(error) from None
         connection.unregister("journal_rows")
         connection.unregister("passed")
         return rows.select(schema.names).cast(schema)
+
+
+def malformed(error: duckdb.Error) -> Refusal:
+    """The refusal where SQL of our own cannot read what is stored."""
+    return Refusal(
+        "the store holds a malformed event", limit=str(error).split("\n")[0], next_step='run "farm store fsck"'
+    )
 
 
 def connected() -> duckdb.DuckDBPyConnection:

@@ -9,7 +9,6 @@ with submitted as (
 select
     submitted.semantic_hash, submitted.backend, submitted.candidate_id,
     median((payload ->> 'compile_seconds')::double) as seconds,
-    arg_max((payload -> 'features' ->> 'kernels')::integer, ts) as kernels,
     arg_max(payload -> 'features' ->> 'lowered', ts) as features
 from events
 join submitted on submitted.candidate_id = (payload ->> 'candidate_id')

@@ -17,7 +17,7 @@ known as (
 today as (
     select payload ->> 'target' as target, arg_max(payload ->> 'toolchain_id', ts) as toolchain_id
     from events
-    where type = 'SweepStarted'
+    where type = 'SweepStarted' and sweep_id not in (select sweep_id from derived.experiments)
     group by target
 )
 select

@@ -3,7 +3,7 @@
 with started as materialized (
     select sweep_id, ts, payload ->> 'name' as sweep, payload ->> 'target' as target
     from events
-    where type = 'SweepStarted'
+    where type = 'SweepStarted' and sweep_id not in (select sweep_id from derived.experiments)
 ),
 stopped as (
     select sweep_id

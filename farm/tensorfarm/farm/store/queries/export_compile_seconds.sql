@@ -4,7 +4,7 @@ with known as (
         sweep_id, subject, arg_max(backend, ts) as backend, split_part(arg_max(target, ts), '/', 1) as device_class,
         subject || ' ' || arg_max(mode, ts) || ' ' || arg_max(target, ts) as workload
     from candidates
-    where mode is not null
+    where mode is not null and sweep_id not in (select sweep_id from derived.experiments)
     group by sweep_id, subject
 ),
 compiled as (

@@ -7,11 +7,9 @@ with known as (
     group by sweep_id, subject
 ),
 measured as (
-    select
-        sweep_id, subject, if(variant = 'eager', 'eager_step_seconds', 'step_seconds') as metric,
-        arg_max(p50, ts) as seconds, max(ts) as measured_at
+    select sweep_id, subject, metric, arg_max(p50, ts) as seconds, max(ts) as measured_at
     from measurements
-    where metric = 'step_seconds' and coalesce(warm, true)
+    where metric = 'step_seconds' and variant = 'candidate' and coalesce(warm, true)
     group by all
     union all
     select sweep_id, subject, 'compile_seconds', arg_max((payload ->> 'compile_seconds')::double, ts), max(ts)

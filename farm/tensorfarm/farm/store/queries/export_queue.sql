@@ -6,7 +6,7 @@ with started as materialized (
         from_json((payload ->> 'config')::json -> 'programs', '[{
             "name": "VARCHAR", "pipelines": ["VARCHAR"]}]') as programs
     from events
-    where type = 'SweepStarted'
+    where type = 'SweepStarted' and sweep_id not in (select sweep_id from derived.experiments)
 ),
 programs as (select sweep_id, sweep, target, unnest(programs) as program from started),
 cells as (

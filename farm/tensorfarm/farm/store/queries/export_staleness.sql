@@ -5,19 +5,19 @@ with answered as (
         subject || ' ' || mode || ' ' || target as workload, arg_max(toolchain_id, ts) as toolchain_id,
         arg_max(semantic_hash, ts) as semantic_hash, arg_max(program, ts) as program, arg_max(target, ts) as target
     from candidates
-    where mode is not null
+    where mode is not null and sweep_id not in (select sweep_id from derived.experiments)
     group by workload
 ),
 toolchains as (
     select payload ->> 'target' as target, arg_max(payload ->> 'toolchain_id', ts) as toolchain_id
     from events
-    where type = 'SweepStarted'
+    where type = 'SweepStarted' and sweep_id not in (select sweep_id from derived.experiments)
     group by target
 ),
 programs as (
     select subject as program, arg_max(payload ->> 'semantic_hash', ts) as semantic_hash
     from events
-    where type = 'ProgramCaptured'
+    where type = 'ProgramCaptured' and sweep_id not in (select sweep_id from derived.experiments)
     group by subject
 )
 select

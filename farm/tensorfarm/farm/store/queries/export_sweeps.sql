@@ -1,20 +1,19 @@
 -- One row a sweep's name and kind of device, about the newest sweep of that name.
--- ``expected_cells`` are those without an open failure, none where a sweep measures nothing; ``measured_cells`` those
--- of them that were measured when they last ended. ``progress_at`` is when anything last happened, null where the sweep
+-- ``expected_cells`` are those that have not ended yet or were last admitted; ``measured_cells`` those of them that
+-- were measured when they last ended. ``progress_at`` is when anything last happened, null where the sweep
 -- has nothing left to do.
 with started as materialized (
     select
         sweep_id, ts, payload ->> 'name' as sweep, payload ->> 'target' as target,
         from_json((payload ->> 'config')::json -> 'programs', '[{
-            "name": "VARCHAR", "mode": "VARCHAR", "pipelines": ["VARCHAR"]}]') as programs,
-        coalesce(((payload ->> 'config')::json ->> 'pairs')::integer, 1) > 0 as measures
+            "name": "VARCHAR", "mode": "VARCHAR", "pipelines": ["VARCHAR"]}]') as programs
     from events
-    where type = 'SweepStarted'
+    where type = 'SweepStarted' and sweep_id not in (select sweep_id from derived.experiments)
 ),
-programs as (select sweep_id, sweep, target, measures, unnest(programs) as program from started),
+programs as (select sweep_id, sweep, target, unnest(programs) as program from started),
 cells as (
     select
-        sweep_id, sweep, measures, split_part(target, '/', 1) as device_class,
+        sweep_id, sweep, split_part(target, '/', 1) as device_class,
         program.name || '/' || item.pipeline as subject,
         program.name || '/' || item.pipeline || ' ' || program.mode || ' ' || target as workload
     from programs, unnest(program.pipelines) as item(pipeline)
@@ -26,7 +25,7 @@ ended as (
         arg_max(sweep_id || ' ' || subject, candidates.ts) as place
     from candidates
     join cells using (sweep_id, subject)
-    where outcome is not null and measures
+    where outcome is not null
     group by workload
 ),
 measured as (
@@ -41,7 +40,7 @@ covered as (
     from cells
     left join ended using (workload)
     where sweep_id in (select sweep_id from in_force)
-        and coalesce(outcome, 'admitted') in ('admitted', 'performance_regression') and measures
+        and coalesce(outcome, 'admitted') in ('admitted', 'performance_regression')
     group by sweep, device_class
 ),
 told as (
@@ -59,7 +58,7 @@ fresh as (
     select sweep, device_class, arg_max(fresh_for_seconds, budgets.ts) as period_seconds
     from budgets
     join (select sweep_id, sweep, split_part(target, '/', 1) as device_class from started) using (sweep_id)
-    where fresh_for_seconds > 0
+    where metric = 'step_seconds' and fresh_for_seconds > 0
     group by sweep, device_class
 )
 select

@@ -1,5 +1,5 @@
 -- How often a candidate was measured against a baseline in pairs, by what that said.
-select payload ->> 'verdict' as verdict, count(*) as comparisons, max(ts) as newest
+select payload ->> 'verdict' as verdict, count(*) as comparisons
 from events
 where type = 'Compared'
 group by 1

@@ -1,11 +1,9 @@
 -- One row a prediction, with what was measured of the same candidate: the first measurement after it or, where there is
 -- none, the last one before it. Such a prediction is ``late``: it was made when the answer was there.
 with seen as (
-    select
-        candidate_id, ts as measured_at, p50 as measured_seconds,
-        case variant when 'eager' then 'eager_step_seconds' else 'step_seconds' end as metric
+    select candidate_id, ts as measured_at, p50 as measured_seconds, metric
     from measurements
-    where metric = 'step_seconds' and variant in ('candidate', 'eager') and coalesce(warm, true)
+    where metric = 'step_seconds' and variant = 'candidate' and coalesce(warm, true)
     union all
     select payload ->> 'candidate_id', ts, (payload ->> 'compile_seconds')::double, 'compile_seconds'
     from events

@@ -1,5 +1,4 @@
--- What predictions can be made from: how often peaks were measured and a model was calibrated, and how many cells ended.
+-- What predictions can be made from: how often peaks were measured, and the target of the newest model (null for none).
 select
-    count(*) filter (type = 'PeaksMeasured') as peaks, count(*) filter (type = 'CostModelCalibrated') as models,
-    count(*) filter (type = 'CandidateEnded') as cells
+    count(*) filter (type = 'PeaksMeasured') as peaks, arg_max(subject, ts) filter (type = 'CostModelCalibrated') as model_target
 from events

@@ -1,5 +1,6 @@
 -- One row per cell of sweep $sweep_id, each column by its newest fact. A cell without an outcome has not ended.
 -- What the cache answered was neither compiled nor judged in this sweep: ``cached``, and its seconds are null.
+-- ``bisection_…`` and ``reproducer`` (below the store's root) are of the cell's newest bisection that has ended.
 with cells as (
     select
         subject, min(ts) as first_seen, arg_max(candidate_id, ts) as candidate_id, arg_max(program, ts) as program,
@@ -26,6 +27,16 @@ stages as (
     where sweep_id = $sweep_id
     group by subject
 ),
+bisected as (
+    select
+        subject, arg_max(payload ->> 'status', ts) as bisection_status,
+        arg_max(payload ->> 'pass_name', ts) as bisection_pass,
+        from_json(arg_max(payload -> 'nodes', ts), '["VARCHAR"]') as bisection_nodes,
+        arg_max(payload ->> 'message', ts) as bisection_message, arg_max(payload ->> 'reproducer', ts) as reproducer
+    from events
+    where sweep_id = $sweep_id and type = 'BisectionFinished'
+    group by subject
+),
 worst as (
     select
         gate_run_id, max(observed_over_limit) filter (check_name = 'forward' and status in ('pass', 'fail')) as forward_over_limit,
@@ -46,9 +57,10 @@ select
     cells.subject, program, backend, pipeline, mode, outcome, outcome_kind, message, cached, forward_over_limit,
     gradient_over_limit, compile_seconds, gate_seconds, bench_seconds, eager_p50_seconds, candidate_p50_seconds,
     eager_p50_seconds / nullif(candidate_p50_seconds, 0) as speedup, candidate_id, semantic_hash, artifact_sha256,
-    gate_run_id
+    gate_run_id, bisection_status, bisection_pass, bisection_nodes, bisection_message, reproducer
 from cells
 left join stages using (subject)
+left join bisected using (subject)
 left join worst using (gate_run_id)
 left join speed using (artifact_sha256)
 order by program, backend, pipeline, cells.subject

@@ -1,4 +1,5 @@
 -- Every sweep, newest first. ``state`` is finished, interrupted or unfinished (its driver died, or still runs).
+-- ``experiment`` is true of a run of "farm bisect".
 with told as (
     select
         sweep_id, min(ts) filter (type = 'SweepStarted') as started,
@@ -15,7 +16,8 @@ select
     sweep_id, name, config_sha256, started, ended, exit_code, cells_ended, last_event,
     case
         when ended is not null then 'finished' when interrupted = last_event then 'interrupted' else 'unfinished'
-    end as state
+    end as state,
+    sweep_id in (select sweep_id from derived.experiments) as experiment
 from told
 where started is not null
 order by started desc, sweep_id
