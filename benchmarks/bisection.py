@@ -1,9 +1,9 @@
 """Bisection on planted faults: is the culprit right, in how many rounds, and how long against torch's CompilerBisector?
 
 Faults of our own pipeline: one wrong site among 63 of a GPT-2. Faults in Inductor: a user's post-grad pass that spoils
-one value of a BERT. All go through ``farm sweep``, which bisects what its gate refuses. Then the same Inductor fault in
-an eight-layer BERT is searched by both, turn about: the farm with two workers, and CompilerBisector in one process.
-Both begin where a person stands: the wrong compilation has just been done, and its kernels are in the cache.
+one sum of a small network. All go through ``farm sweep``, which bisects what its gate refuses. Then the same Inductor
+fault in an eight-layer BERT is searched by both, turn about: the farm with two workers, and CompilerBisector in one
+process. Both begin where a person stands: the wrong compilation has just been done, and its kernels are in the cache.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two faults of each kind, one comparison")
     quick = parser.parse_args().quick
-    runs, turns = (2, 1) if quick else (20, 3)
+    runs, turns = (2, 1) if quick else (20, 2)
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         faults = write_faults(folder, runs)
@@ -84,7 +84,7 @@ def main() -> None:
             [f"fx:dce,cse,planted:OneWrongSite{{nth={site}}}" for site in sites],
         )  # fmt: skip
         theirs = swept(
-            folder, faults, "inductor", "tensorfarm.farm.zoo.language:bert", "inference",
+            folder, faults, "inductor", "programs:residual", "inference",
             [f"inductor{{post_grad=fault_{number}.spoil}}" for number in range(runs)],
         )  # fmt: skip
     report(ours, theirs, against, runs, quick)

@@ -61,10 +61,9 @@ def test_landmarks_and_a_fault_that_was_seen_already_cost_no_more_rounds_than_pr
     culprit = data.draw(st.integers(0, n - 1))
     landmarks = data.draw(st.frozensets(st.integers(0, n - 1), max_size=12))
     search = Search(n, width, landmarks=landmarks, known_bad=known_bad)
-    result, rounds = finished(search, broken_by(culprit))
+    result, _ = finished(search, broken_by(culprit))
     assert (result.status, result.culprit) == (Status.CONFIRMED, culprit)
     assert result.rounds <= bound(n, width)
-    assert str(ALL) in [probe for asked in rounds for probe in asked]
 
 
 @given(st.data(), st.integers(1, 200), st.integers(1, 8))
@@ -235,13 +234,12 @@ def test_a_compilation_without_sites_is_asked_once() -> None:
 
 TRANSCRIPTS = {
     (1, 2, 0): [("none", "all"), ("all but 0",)],
-    (2, 2, 1): [("none", "all"), ("first 1",), ("all but 1",)],
+    (2, 2, 1): [("none", "all"), ("all but 0", "all but 1")],
     (12, 1, 7): [("none", "all"), ("first 6",), ("first 9",), ("first 7",), ("first 8",), ("all but 7",)],
     (50, 4, 31): [
         ("none", "all", "first 16", "first 33"),
         ("first 19", "first 22", "first 26", "first 29"),
-        ("first 30", "first 31", "first 32"),
-        ("all but 31",),
+        ("all but 29", "all but 30", "all but 31", "all but 32"),
     ],
 }
 

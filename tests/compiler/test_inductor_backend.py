@@ -62,7 +62,8 @@ def test_every_node_and_kernel_names_captured_nodes_it_came_from(trained: Compil
 
 
 def test_compiling_leaves_an_artifact_and_a_lock_file(trained: Compiled) -> None:
-    assert set(trained.left_behind) == {f"{CANDIDATE}.lock", f"{trained.answer['artifact_sha256']}.artifact"}
+    left = {name for name in trained.left_behind if not name.startswith("kernels-")}
+    assert left == {f"{CANDIDATE}.lock", f"{trained.answer['artifact_sha256']}.artifact"}
 
 
 @pytest.mark.slow

@@ -69,7 +69,10 @@ def undisturbed(new_farm: Callable[[], Any]) -> dict[str, tuple[Any, ...]]:
     return table(farm)
 
 
-@pytest.mark.parametrize("moment", ["SweepStarted", "ProgramCaptured", "CandidateCompiled", "ArtifactAdmitted"])
+@pytest.mark.parametrize(
+    "moment",
+    ["SweepStarted", "ProgramCaptured", pytest.param("CandidateCompiled", marks=pytest.mark.slow), "ArtifactAdmitted"],
+)
 def test_a_driver_killed_at_any_moment_resumes_to_the_same_table(
     new_farm: Callable[[], Any], undisturbed: dict[str, tuple[Any, ...]], moment: str
 ) -> None:
@@ -90,7 +93,24 @@ def test_a_driver_killed_at_any_moment_resumes_to_the_same_table(
     assert farm.query("select count(*) - count(distinct event_id) as doubled from events") == [{"doubled": 0}]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_driver_killed_in_a_bisection_asks_no_probe_twice_and_finds_the_same(new_farm: Callable[[], Any]) -> None:
+    farm = new_farm()
+    process = farm.start("sweep", "bisected.yaml", "--store", "store")
+    wait_for(farm, process, "ProbeDecided")
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    done = farm("sweep", "--resume", "--store", "store")
+    assert done.returncode == 13, done.stderr
+    (found,) = farm.query(
+        "select payload ->> 'pass_name' as name, payload ->> 'status' as status from events"
+        " where type = 'BisectionFinished'"
+    )
+    assert found == {"name": "wrong-value", "status": "confirmed"}
+    probes = farm.query("select probe, count(*) as n from bisect_steps group by probe")
+    assert {row["n"] for row in probes} == {1}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_sweep_commits_ends_and_resumes(
     new_farm: Callable[[], Any], undisturbed: dict[str, tuple[Any, ...]], number: signal.Signals
 ) -> None:
@@ -121,6 +141,7 @@ def test_a_killed_supervisor_costs_a_retry_and_no_candidate(farm: Any, undisturb
     assert table(farm) == undisturbed
 
 
+@pytest.mark.slow
 def test_a_sweep_has_one_driver_and_a_store_many(farm: Any, undisturbed: dict[str, tuple[Any, ...]]) -> None:
     first = farm.start("sweep", "two.yaml", "--store", "store")
     wait_for(farm, first, "SweepStarted")

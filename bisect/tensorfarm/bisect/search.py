@@ -7,11 +7,11 @@
     print(search.result.sentence)
 
 Round 1 asks the two endpoints, all sites on (must be bad) and all off (must be good), and, where workers would be idle,
-prefixes between them. Where all on is known to be bad, that endpoint is asked again in the last round instead, beside
-the confirmation. Then each round cuts the bracket into ``width + 1`` parts, the first one where passes begin: what lies
-before a pass is cheap to compile, and a culprit's kind is known early. At last the culprit alone is switched off: only
-if that cures it is it confirmed. With one culprit and no skip that takes at most ceil(log_{width + 1} n_sites) + 3
-rounds, one of them for the landmarks.
+prefixes between them. Where all on is known to be bad, that endpoint is asked again in the last round instead, if that
+has room for it. Then each round cuts the bracket into ``width + 1`` parts, the first one where passes begin: what lies
+before a pass is cheap to compile, and a culprit's kind is known early. At last each of the sites that are left, at most
+``width``, is switched off alone: only if that cures it is it confirmed. With one culprit and no skip that takes at most
+ceil(log_{width + 1} n_sites) + 3 rounds, one of them for the landmarks.
 
 A search is its answers and nothing else: told in any order, repeated, or told anew after an interruption, the same
 answers ask for the same probes.
@@ -109,7 +109,7 @@ class Search:
 
     @property
     def _asked_last(self) -> bool:
-        """Whether all on waits for the last round. A lone worker has no room there beside the confirmation."""
+        """Whether all on waits for the last round. A lone worker has no room for it there."""
         return self.known_bad and self.width > 1 and len(self._sites) > 0
 
     def _first_round(self) -> tuple[Switches, ...]:
@@ -122,11 +122,16 @@ class Search:
         bracket = self._bracket(known)
         landmarks = self._begins(range(bracket.good + 1, bracket.bad)) if number == 1 and not bracket.skipped else []
         points = dict.fromkeys((*spread(landmarks, self.width), *bracket.points(self.width)))
-        if points:
-            return tuple(self._prefix(length) for length in [*points][: self.width])
         toggles = [probe for probe in self._toggles(bracket) if probe not in known]
+        if points and not self._toggles_tell(bracket, toggles):
+            return tuple(self._prefix(length) for length in [*points][: self.width])
         last = [ALL] if self._asked_last and ALL not in known and len(toggles) < self.width else []
         return (*toggles, *last)[: self.width]
+
+    def _toggles_tell(self, bracket: Prefix, toggles: list[Switches]) -> bool:
+        """Whether one round can find and confirm at once: each of the sites that are left is switched off alone."""
+        left = bracket.bad - bracket.good
+        return left == len(toggles) <= self.width and not bracket.skipped and not bracket.open_below
 
     def _begins(self, lengths: range) -> list[int]:
         """The prefixes of these lengths that end where another pass begins."""
@@ -157,12 +162,13 @@ class Search:
             return result(Status.UNATTRIBUTED, *everywhere)
         bracket = self._bracket(known)
         toggles = self._toggles(bracket)
-        if bracket.points(self.width) or any(probe not in known for probe in toggles) or ALL not in known:
+        all_asked = all(probe in known for probe in toggles)
+        cures = [min(probe.off) for probe in toggles if known.get(probe) is Answer.GOOD]
+        if all_asked and len(cures) == 1:
+            return result(Status.CONFIRMED, cures[0], cures[0], cures[0])
+        if bracket.points(self.width) or not all_asked:
             return None
         first, last = self._sites[bracket.good], self._sites[bracket.bad - 1]
-        cures = [min(probe.off) for probe in toggles if known[probe] is Answer.GOOD]
-        if len(cures) == 1:
-            return result(Status.CONFIRMED, cures[0], cures[0], cures[0])
         if first == last and not bracket.open_below and known[toggles[0]] is Answer.BAD:
             return result(Status.SEVERAL, first, last, first)
         return result(Status.RANGE, first, last)

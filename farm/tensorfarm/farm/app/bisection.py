@@ -86,7 +86,7 @@ class BisectionDesk:
             "nodes": list(culprit.nodes),
             "asked": dict(culprit.asked),
             "finding": json.loads(found.failure)["finding"],
-            "folder": str(self.layout.root / "reproducers" / found.bisection_id),
+            "folder": str(self.layout.root / "reproducers" / command.candidate_id[:16]),
         }
 
     def reproduced(self, command: c.RunReproduce, written: Mapping[str, Any]) -> e.BisectionFinished:
