@@ -9,12 +9,15 @@ say on the same steps: a block of each side with Mann and Whitney's test, and me
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 from report import Goal, finish
@@ -95,9 +98,18 @@ def block(step: Callable[[], object]) -> list[float]:
     return seconds[3:]
 
 
-def main() -> None:
-    quick = "--quick" in sys.argv
-    same, slowed, judged_in_blocks = (40, 8, 20) if quick else (500, 40, 200)
+@dataclass(frozen=True)
+class Seen:
+    """What one pair of cores saw; ``usual`` counts by way how often it said "slower"."""
+
+    alike: list[tuple[Answer, float]]
+    found: list[tuple[Answer, float]]
+    usual: dict[str, Counter[str]]
+
+
+def seen_on(cores: Sequence[int], same: int, slowed: int, judged_in_blocks: int) -> Seen:
+    """So many comparisons of each kind on these cores alone, which something keeps busy."""
+    os.sched_setaffinity(0, cores)
     usual: dict[str, Counter[str]] = {"same": Counter(), "slowed": Counter()}
     with load():
         alike = [compared(WORK, WORK) for _ in range(same)]
@@ -105,6 +117,25 @@ def main() -> None:
         for name, work in (("same", WORK), ("slowed", WORK * 6 // 5)):
             for _ in range(judged_in_blocks):
                 usual[name].update(way for way, slower in in_blocks(work, WORK).items() if slower)
+    return Seen(alike, found, usual)
+
+
+def pairs_of_cores() -> list[tuple[int, int]]:
+    """A wide machine is so many machines of two cores, side by side."""
+    cores = sorted(os.sched_getaffinity(0))
+    return list(zip(cores[::2], cores[1::2], strict=False))
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv
+    pairs = pairs_of_cores()
+    each = [-(-count // len(pairs)) for count in ((40, 8, 20) if quick else (500, 40, 200))]
+    same, slowed, judged_in_blocks = (count * len(pairs) for count in each)
+    with ProcessPoolExecutor(len(pairs), multiprocessing.get_context("fork")) as pool:
+        seen = list(pool.map(seen_on, pairs, *([count] * len(pairs) for count in each)))
+    alike = [item for part in seen for item in part.alike]
+    found = [item for part in seen for item in part.found]
+    usual = {name: sum((part.usual[name] for part in seen), Counter[str]()) for name in ("same", "slowed")}
     told = {"same": Counter(answer for answer, _ in alike), "slowed": Counter(answer for answer, _ in found)}
     alarms = told["same"][Answer.WORSE] / same
     right = (told["slowed"][Answer.WORSE] + told["slowed"][Answer.INCONCLUSIVE]) / slowed
@@ -113,6 +144,7 @@ def main() -> None:
         Goal(f"of {slowed} slow-downs of 20 %, found or called inconclusive", ">= 0.9", right, right >= 0.9),
     ]
     details: dict[str, object] = {
+        "pairs of cores side by side": len(pairs),
         "verdicts": {name: dict(counts) for name, counts in told.items()},
         "smallest detectable ratio, median": float(np.median([smallest for _, smallest in alike])),
         "slow-downs found": told["slowed"][Answer.WORSE] / slowed,
