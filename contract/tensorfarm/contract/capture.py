@@ -7,11 +7,14 @@ autograd differentiates what the user wrote. Invariant: no one else mints a sema
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import io
+import sys
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import torch
@@ -19,6 +22,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from tensorfarm.contract.conversion import Conversion
+from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.graph import Graph, IllegalGraph
 from tensorfarm.contract.identity import input_spec_id, mint_semantic_hash
 from tensorfarm.contract.program import Program
@@ -40,20 +44,27 @@ def capture(source: str) -> Program:
 
 
 def load_factory(source: str) -> Callable[[], tuple[torch.nn.Module, Any]]:
-    """The function behind ``package.module:name``. Refuses a module or a name that is not there."""
-    module_name, _, name = source.partition(":")
+    """The function behind ``package.module:name`` or ``path.py:name``. Refuses what is not there."""
+    return cast("Callable[[], tuple[torch.nn.Module, Any]]", load_function(source))
+
+
+def load_function(source: str) -> Callable[..., Any]:
+    """A function of the user's, named like a factory. Refuses a module or a name that is not there."""
+    module_name, _, name = source.rpartition(":")
     if not module_name or not name:
         raise Refusal(
             f"{source!r} names no factory",
-            limit="package.module:name, or a path that ends in .pt2",
+            limit="package.module:name, path.py:name, or a path that ends in .pt2",
             next_step="write it as package.module:name",
         )
     try:
-        module = importlib.import_module(module_name)
+        module = _of_file(Path(module_name)) if module_name.endswith(".py") else importlib.import_module(module_name)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         # The user's module runs while it is imported, so anything can come out of it.
         if isinstance(error, ModuleNotFoundError):
             fact, place = f"no module named {error.name!r}", "install the package, or add its folder to python_path"
+        elif isinstance(error, FileNotFoundError) and module_name.endswith(".py"):
+            fact, place = f"{module_name} does not exist", "check the path"
         else:
             fact, place = f"importing {module_name} raised {one_line(error)}", "import it on its own and mend it"
         raise Refusal(f"factory {source!r}: {fact}", next_step=place) from error
@@ -64,7 +75,23 @@ def load_factory(source: str) -> Callable[[], tuple[torch.nn.Module, Any]]:
         raise Refusal(
             f"factory {source!r}: {module_name} has no function {name!r}", next_step=f"it offers {offered or 'none'}"
         )
-    return cast("Callable[[], tuple[torch.nn.Module, Any]]", factory)
+    return factory
+
+
+def _of_file(path: Path) -> ModuleType:
+    """The module in a file, loaded once for its bytes; kept where tracebacks and ``inspect`` find it."""
+    name = f"{path.stem}_{sha256_file(path)[:12]}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} is no Python file")
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
 
 
 def split_inputs(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,7 +1,8 @@
 """How a judge and a subject speak: files in one folder, written once each, tensors apart from JSON.
 
-The judge writes ``request.json`` and ``inputs.tensors``; the subject, another process, writes ``outputs.tensors`` and
-then ``report.json``. A subject that dies leaves no report. The judge reads nothing else of the subject.
+The judge writes ``request.json`` and ``inputs.tensors``. A subject, a process of its own for each session, leaves
+``SESSION/outputs.tensors`` and then ``SESSION/report.json``. One that dies leaves no report. The judge reads nothing
+else of it. Keys of tensors are ``TRIAL|CALL|KIND:NAME``.
 """
 
 from __future__ import annotations
@@ -19,32 +20,82 @@ REQUEST, REPORT = "request.json", "report.json"
 INPUTS, OUTPUTS = "inputs.tensors", "outputs.tensors"
 
 
+def tensor_key(trial: str, call: int, key: str) -> str:
+    """Where a tensor of one call lies; ``key`` is ``input:NAME``, ``output:POSITION``, ``cotangent:POSITION`` …"""
+    return f"{trial}|{call}|{key}"
+
+
+@dataclass(frozen=True)
+class CallRequest:
+    """One call. ``cotangents`` are positions of outputs whose ``cotangent:POSITION`` lies in the file.
+
+    ``derivative`` is empty for a forward pass, ``vjp``, ``vjp_of_vjp`` or ``jvp``. ``between`` names the change that is
+    made to the subject before this call. ``literals`` replace the example's leaves that are no tensors.
+    """
+
+    derivative: str = ""
+    cotangents: tuple[int, ...] = ()
+    between: str = ""
+    seed: int = 0
+    literals: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """Calls of one fresh subject, in order, in each of ``sessions``. ``variant`` is another form of the program."""
+
+    name: str
+    calls: tuple[CallRequest, ...]
+    sessions: tuple[str, ...]
+    variant: str = ""
+
+
 @dataclass(frozen=True)
 class SubjectRequest:
-    """What to run. ``inputs.tensors`` holds ``input:NAME`` for each tensor input and ``cotangent:POSITION`` for each
-    differentiable user output (absent in inference mode)."""
+    """What to run. ``subject`` says what and how (``kind`` names the runner); ``leaves`` are the inputs in order, each
+    with its literal where it is no tensor; ``in_spec`` is torch's serialised pytree spec of ``(args, kwargs)``.
+    ``sessions`` has each one's ``device`` and number of ``threads``."""
 
-    artifact: str
-    artifact_sha256: str
-    candidate_id: str
+    subject: Mapping[str, Any]
     mode: str
-    device: str = "cpu"
-    threads: int = 1
+    leaves: tuple[Mapping[str, Any], ...]
+    in_spec: str
+    trials: tuple[TrialRequest, ...]
+    sessions: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class CallReport:
+    """What one call did, tensors apart. Positions are those of the flat outputs, as text.
+
+    ``error`` and ``error_type`` are empty unless it raised; ``stage`` says in which part: forward or backward.
+    ``aliases`` are pairs of keys whose tensors share a storage. ``state_before`` and ``state_after`` are
+    ``process_state`` around the call; ``stream`` is a digest of the generator's state after it.
+    """
+
+    error: str = ""
+    error_type: str = ""
+    stage: str = ""
+    structure: str = ""
+    literals: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    requires_grad: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    is_leaf: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    aliases: tuple[tuple[str, str], ...] = ()
+    state_before: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    state_after: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    stream: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class SubjectReport:
-    """What happened. ``outputs.tensors`` holds ``output:POSITION``, ``gradient:NAME`` (weight or input name),
-    ``input:NAME`` and ``buffer:NAME`` as they are after the call. ``error`` is empty unless the subject raised.
+    """``error`` is empty unless nothing could be loaded; ``evidence`` is what the runtime says of itself (cache hits,
+    misses, recompilations, graph breaks). ``calls`` holds each trial's reports in order."""
 
-    ``literals`` are non-tensor outputs by position; ``evidence`` what the runtime says of itself (cache hits, misses).
-    """
-
-    artifact_sha256: str
     error: str = ""
-    requires_grad: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    literals: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    artifact_sha256: str = ""
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    calls: Mapping[str, tuple[CallReport, ...]] = field(default_factory=dict[str, tuple[CallReport, ...]])
     seconds: float = 0.0
 
 
@@ -53,7 +104,24 @@ def write_request(folder: Path, request: SubjectRequest) -> None:
 
 
 def read_request(folder: Path) -> SubjectRequest:
-    return SubjectRequest(**json.loads((folder / REQUEST).read_text()))
+    value: dict[str, Any] = json.loads((folder / REQUEST).read_text())
+    trials = tuple(
+        TrialRequest(
+            item["name"],
+            tuple(_call_request(call) for call in item["calls"]),
+            tuple(item["sessions"]),
+            item["variant"],
+        )
+        for item in value["trials"]
+    )
+    value |= {"leaves": tuple(value["leaves"]), "trials": trials}
+    return SubjectRequest(**value)
+
+
+def _call_request(value: Mapping[str, Any]) -> CallRequest:
+    fields: dict[str, Any] = dict(value)
+    fields["cotangents"] = tuple(value["cotangents"])
+    return CallRequest(**fields)
 
 
 def write_report(folder: Path, report: SubjectReport) -> None:
@@ -69,6 +137,14 @@ def read_report(folder: Path) -> SubjectReport | None:
     if not place.is_file():
         return None
     try:
-        return SubjectReport(**json.loads(place.read_text()))
-    except (ValueError, TypeError) as error:
+        value: dict[str, Any] = json.loads(place.read_text())
+        value["calls"] = {name: tuple(_call_report(item) for item in items) for name, items in value["calls"].items()}
+        return SubjectReport(**value)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise Refusal(f"the subject's report is malformed: {error}", limit="what write_report writes") from None
+
+
+def _call_report(value: Mapping[str, Any]) -> CallReport:
+    fields: dict[str, Any] = dict(value)
+    fields["aliases"] = tuple((str(left), str(right)) for left, right in value["aliases"])
+    return CallReport(**fields)

@@ -20,8 +20,10 @@ from tensorfarm.contract.refusal import Refusal
 COMMANDS = (
     "sweep",
     "bisect",
+    "verify",
     "report",
     "explain",
+    "contract",
     "query",
     "calibrate",
     "baseline",
