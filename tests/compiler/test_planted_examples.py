@@ -14,7 +14,7 @@ from tensorfarm.contract.artifact import Artifact, open_artifact
 from tensorfarm.contract.capture import capture
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.yaml_file import read_yaml
-from tensorfarm.gate.certify import certify_artifact
+from tensorfarm.gate.certify import certify_case
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -66,7 +66,7 @@ def judged(block: Program, factories: Path, request_for: Callable[..., dict[str,
             "contract": contract,
             "folder": str(tmp_path / "gate"),
         }
-        verdict = certify_artifact(case, python_path=[str(factories)])
+        verdict = certify_case(case, python_path=[str(factories)])
         return open_artifact(Path(made["uri"]), made["artifact_sha256"]), verdict
 
     return judge

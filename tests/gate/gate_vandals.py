@@ -4,27 +4,37 @@ Each is called in the subject's child alone, and stands for native code that an 
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 import tensorfarm.gate.agreement as agreement
+import tensorfarm.gate.subject.graph as graph
 import tensorfarm.gate.subject.run as subject
+from tensorfarm.gate.calling import Returned
+from tensorfarm.gate.subject.load import Loaded
 
 Call = Callable[..., tuple[Any, ...]]
 
 
 def _wrapped(around: Callable[[Any, Call, tuple[torch.Tensor, ...]], Any]) -> None:
-    """Make the subject's artifact be called through ``around(loaded, call, inputs)``."""
-    load = subject.load_artifact
+    """Make the subject be called through ``around(loaded, call, inputs)``, in every trial."""
+    load = subject.load
 
-    def loading(*arguments: Any) -> Any:
-        loaded = load(*arguments)
-        return replace(loaded, call=lambda *inputs: around(loaded, loaded.call, inputs))
+    def changed(loaded: Loaded) -> Loaded:
+        def run(leaves: Mapping[str, Any]) -> Returned:
+            names = [name for name, value in leaves.items() if isinstance(value, torch.Tensor)]
 
-    subject.load_artifact = loading
+            def call(*inputs: torch.Tensor) -> tuple[Any, ...]:
+                return tuple(loaded.call({**leaves, **dict(zip(names, inputs, strict=True))}).leaves)
+
+            return Returned(around(loaded, call, tuple(leaves[name] for name in names)), "")
+
+        return replace(loaded, run=run, fresh=lambda: changed(loaded.fresh()))
+
+    subject.load = lambda *arguments: changed(load(*arguments))
 
 
 def patch_torch() -> None:
@@ -170,7 +180,22 @@ def off_by_one_index() -> None:
 
 def another_order() -> None:
     """Honest: the same sums, added in another order and with other formulas for the composites."""
-    _wrapped(lambda loaded, _call, inputs: Reassociated(loaded.module).run(*inputs))
+    make = graph.executable
+    graph.executable = lambda *arguments: Reordered(make(*arguments))
+
+
+class Reordered(torch.nn.Module):
+    """A graph module that is run by ``Reassociated``."""
+
+    def __init__(self, inner: torch.fx.GraphModule) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return Reassociated(self.inner).run(*inputs)
+
+    def state_dict(self, *arguments: Any, **options: Any) -> Any:
+        return self.inner.state_dict(*arguments, **options)
 
 
 class Reassociated(torch.fx.Interpreter):

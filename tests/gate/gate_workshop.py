@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gate_contract import CONTRACT
 
 from tensorfarm.contract.artifact import write_artifact
 from tensorfarm.contract.capture import capture
@@ -20,23 +21,9 @@ from tensorfarm.contract.graph_json import graph_hash
 from tensorfarm.contract.manifest import Entry, EntryKind, Manifest
 from tensorfarm.contract.numerics import NumericalContract, parse_contract
 from tensorfarm.contract.program import Program
-from tensorfarm.gate.certify import death_of
+from tensorfarm.gate.processes import death_of
 from tensorfarm.gate.step import CASE, FUNCTIONS
 
-CONTRACT: dict[str, Any] = {
-    "contract": {"id": "test", "version": 1},
-    "oracle": {
-        "program": "reference",
-        "dtype": "float64",
-        "composite_ops": "expand",
-        "monte_carlo": {"samples": 12, "seed": 0},
-        "digits_undecidable_below": 1,
-    },
-    "budgets": {"outputs": {"c": 4, "k": 10}, "gradients": {"c": 4, "k": 12}},
-    "exact": {"integers": True, "bools": True, "nan_positions": True, "inf_positions": True},
-    "metadata": {"dtype": "exact", "shape": "exact", "stride": "as_reference", "requires_grad": "exact"},
-    "aliasing": {"input_mutation": "as_reference", "buffer_mutation": "as_reference"},
-}
 CANDIDATE = "candidate"
 
 

@@ -33,7 +33,7 @@ def test_the_caches_answer_in_another_process_with_compiling_forbidden(workshop:
     case = workshop.case(program("special"), built / "whole", "inference")
     verdict = workshop.verdict(case)
     assert (verdict["outcome"], verdict["message"]) == ("admitted", "")
-    evidence = json.loads((Path(case["folder"]) / "report.json").read_text())["evidence"]
+    evidence = json.loads((Path(case["folder"]) / "main" / "report.json").read_text())["evidence"]
     assert evidence == {"autograd_cache_hit": 1, "fxgraph_cache_hit": 1, "runtime": "inductor"}
 
 

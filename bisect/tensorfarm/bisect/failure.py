@@ -13,6 +13,9 @@ from typing import Any
 from tensorfarm.contract.graph import Graph, Output, OutputKind
 from tensorfarm.contract.refusal import Refusal
 
+# Suite and layout of the inputs that a script has; a row of an older store may name none.
+EXAMPLE = ("example", "as_captured")
+
 
 class ValueKind(StrEnum):
     OUTPUT = "output"
@@ -40,10 +43,14 @@ class Failure:
         """From a failing row of a verdict on this captured graph. Refuses one that no element explains."""
         what, index = str(finding["what"]), tuple(map(int, finding["worst_index"]))
         kind, position, name = _value(what, graph)
-        if kind is None or not int(finding["n_bad"]):
+        elsewhere = (finding.get("input_suite"), finding.get("layout")) not in (
+            (None, None),
+            ("example", "as_captured"),
+        )
+        if kind is None or elsewhere or not int(finding["n_bad"]):
             raise Refusal(
                 f"check {finding['check_name']} found: {finding['message']}",
-                limit="an element that is outside its limit",
+                limit="an element that is outside its limit on the example inputs",
                 next_step="reproduce it from the program and the artifact",
             )
         return Failure(kind, what, position, name, index, float(finding["limit_abs"]), int(finding["seed"]))
@@ -60,7 +67,7 @@ def _value(what: str, graph: Graph) -> tuple[ValueKind | None, int, str]:
         return ValueKind.OUTPUT, positions[int(rest)], ""
     if head == "gradient":
         by_target = {weight.target: weight.name for weight in graph.weights.values()}
-        return ValueKind.GRADIENT, -1, by_target.get(rest, rest)
+        return ValueKind.GRADIENT, -1, by_target.get(rest, rest.removeprefix("input:"))
     written = {
         f"{_HEAD[output.kind]} {output.target}": at for at, output in enumerate(graph.outputs) if _writes(output)
     }

@@ -5,12 +5,16 @@ own dtype. NaN and infinities must stand where they stand in the reference, with
 the eager original and the rounded float64 value say the same. A NaN is never within a limit.
 
 Where the original itself is outside the limit, the noise knows too little of an operator: such an element decides
-nothing, unless what was seen errs by ``EAGER_MARGIN`` times as much as the original.
+nothing, unless what was seen errs by ``EAGER_MARGIN`` times as much as the original. An infinite sigma is no limit at
+all: a perturbed run was special there, and so may an honest subject be.
+
+Tensors are walked through in blocks that fit a core's cache: a comparison must not cost more than what it judges.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 
@@ -20,6 +24,7 @@ from tensorfarm.gate.expectation import Expected
 from tensorfarm.gate.finding import Finding, failed
 
 EAGER_MARGIN = 4.0
+BLOCK = 1 << 15
 _NEXT_STEP = "try other example inputs, or lower digits_undecidable_below in the contract"
 
 
@@ -31,135 +36,260 @@ def agreement(
     budget: Budget,
     digits_below: float,
     scale: float = 0.0,
+    *,
+    subnormals: str = "preserve",
 ) -> Finding:
     """Compare one tensor, floating or not. Shape and dtype come first: nothing is broadcast, nothing is converted.
 
     Undecidable, never a pass, where more than half of the elements have a limit above ``10**-digits_below`` of the
     largest of their value, the tensor's root mean square and ``scale``: the size of what the tensor is a part of. The
-    smallest subnormal is not counted there: zeros are decided exactly.
+    smallest subnormal is not counted there: zeros are decided exactly. Where the contract lets ``subnormals`` be
+    flushed, the smallest normal number stands for it.
     """
-    if seen is None:
-        return failed(check_name, what, "the subject gave none")
-    if seen.shape != expected.exact.shape or seen.dtype != expected.eager.dtype:
-        return failed(
-            check_name,
-            what,
-            f"expected {expected.eager.dtype} of shape {list(expected.exact.shape)}, "
-            f"seen {seen.dtype} of shape {list(seen.shape)}",
-        )
-    if seen.is_complex():
-        seen, expected = torch.view_as_real(seen.resolve_conj()), _as_real(expected)
+    other = mismatch(check_name, what, seen, expected)
+    if other is not None or seen is None:
+        return other or failed(check_name, what, "the subject gave none")
+    seen, expected = as_real(seen.detach(), expected)
     if not seen.is_floating_point():
         return _bitwise(check_name, what, seen, expected)
-    return _within(check_name, what, seen.detach(), expected, budget, digits_below, scale)
+    if not seen.numel():
+        return Finding(check_name, what, Status.PASS)
+    return _within(check_name, what, seen, expected, Rule(budget, seen.dtype, digits_below, scale, subnormals))
 
 
-def _as_real(expected: Expected) -> Expected:
-    return Expected(
-        torch.view_as_real(expected.eager.resolve_conj()),
-        torch.view_as_real(expected.exact.resolve_conj()),
-        expected.sigma,
-    )
+def mismatch(check_name: str, what: str, seen: torch.Tensor | None, expected: Expected) -> Finding | None:
+    """The failure of a tensor that is absent, or of another shape or dtype; None where values can be compared."""
+    if seen is None:
+        return failed(check_name, what, "the subject gave none")
+    if seen.shape == expected.exact.shape and seen.dtype == expected.eager.dtype:
+        return None
+    wanted = f"expected {expected.eager.dtype} of shape {list(expected.exact.shape)}"
+    return failed(check_name, what, f"{wanted}, seen {seen.dtype} of shape {list(seen.shape)}")
+
+
+def as_real(seen: torch.Tensor, expected: Expected) -> tuple[torch.Tensor, Expected]:
+    """Complex tensors as pairs of real numbers, others as they are."""
+    if not seen.is_complex():
+        return seen, expected
+    eager, exact = (torch.view_as_real(value.resolve_conj()) for value in (expected.eager, expected.exact))
+    return torch.view_as_real(seen.resolve_conj()), Expected(eager, exact, expected.sigma)
 
 
 def _bitwise(check_name: str, what: str, seen: torch.Tensor, expected: Expected) -> Finding:
-    """Integers and booleans, required where the original gives the same in its own dtype and in float64.
+    """Integers and booleans, required where the original gives the same in its own dtype, in float64 and under noise.
 
-    They differ where an index hangs on a near tie of rounded values.
+    They differ where an index or a step hangs on a near tie of rounded values.
     """
     required = expected.eager == expected.exact
+    if expected.sigma is not None:
+        required &= expected.sigma == 0
     bad = (seen != expected.eager) & required
-    count = int(bad.sum())
-    where = _first(bad)
+    count, compared = int(bad.sum()), int(required.sum())
+    where = index_of(int(bad.reshape(-1).to(torch.uint8).argmax()), bad.shape) if bad.numel() else ()
     wanted, found = (float(tensor[where]) if seen.numel() else 0.0 for tensor in (expected.eager, seen))
-    message = f"{_place(what, where)}: expected {wanted:g}, seen {found:g} ({count} of {seen.numel()} elements)"
+    status, message = Status.PASS, ""
+    if count:
+        status = Status.FAIL
+        message = f"{place_of(what, where)}: expected {wanted:g}, seen {found:g} ({count} of {seen.numel()} elements)"
+    elif seen.numel() and not compared:
+        status = Status.UNDECIDABLE
+        message = f"{what}: every element is another one after a rounding; {_NEXT_STEP}"
     return Finding(
         check_name,
         what,
-        Status.FAIL if count else Status.PASS,
-        message if count else "",
+        status,
+        message,
         observed_over_limit=math.inf if count else 0.0,
         worst_index=where,
         worst_expected=wanted,
         worst_seen=found,
-        n_elements=int(required.sum()),
+        n_elements=compared,
         n_bad=count,
     )
 
 
-def _within(
-    check_name: str,
-    what: str,
-    seen: torch.Tensor,
-    expected: Expected,
-    budget: Budget,
-    digits_below: float,
-    scale: float,
-) -> Finding:
-    if not seen.numel():
-        return Finding(check_name, what, Status.PASS)
-    exact, info = expected.exact, torch.finfo(seen.dtype)
-    rounded = exact.to(seen.dtype)
-    sigma = torch.zeros_like(exact) if expected.sigma is None else expected.sigma
-    earned = budget.c * (info.eps / 2) * exact.abs() + budget.k * sigma
-    smallest = info.smallest_normal * info.eps
-    special = ~rounded.isfinite() | ~expected.eager.isfinite()
-    eager_error = (expected.eager.double() - exact).abs()
-    unknown = (eager_error > earned + smallest) & ~special
-    limit = torch.where(unknown, EAGER_MARGIN * eager_error, earned + smallest)
-    ratio = torch.nan_to_num((seen.double() - exact).abs() / limit, nan=math.inf)
-    alike = _same(rounded, expected.eager)
-    ratio = torch.where(special, torch.where(~alike | _same(seen, rounded), 0.0, math.inf), ratio)
+class Rule:
+    """What makes an element's limit, and when a limit decides nothing."""
 
-    bad = ~(ratio <= 1)
-    count, compared = int(bad.sum()), int(((~special & ~unknown) | alike & special).sum())
-    where = _index(int(ratio.argmax()), ratio.shape)
-    wanted, found, allowed = float(exact[where]), float(seen[where]), float(limit[where])
+    def __init__(
+        self,
+        budget: Budget,
+        dtype: torch.dtype,
+        digits_below: float = 0.0,
+        scale: float = 0.0,
+        subnormals: str = "preserve",
+    ) -> None:
+        info = torch.finfo(dtype)
+        self.relative = budget.c * info.eps / 2
+        self.k = budget.k
+        self.smallest = info.smallest_normal * (info.eps if subnormals == "preserve" else 1.0)
+        self.largest = info.max
+        self.digits_below = digits_below
+        self.scale = scale
+
+    def limit(self, exact: torch.Tensor, sigma: torch.Tensor | None) -> torch.Tensor:
+        found = exact.abs().mul_(self.relative)
+        if sigma is not None and self.k:
+            found.add_(sigma, alpha=self.k)
+        return found.add_(self.smallest)
+
+    def is_wide(self, limit: torch.Tensor, size: torch.Tensor | float) -> torch.Tensor:
+        return limit - self.smallest > 10**-self.digits_below * size
+
+
+@dataclass
+class _Tally:
+    """What the blocks so far came to. ``worst`` is error over limit at ``at``, a flat position."""
+
+    worst: float = -1.0
+    at: int = 0
+    limit: float = 0.0
+    widest: float = 0.0
+    n_bad: int = 0
+    n_elements: int = 0
+    n_ordinary: int = 0
+    n_unknown: int = 0
+    n_unlimited_special: int = 0
+    squares: float = 0.0
+
+    def note(self, ratio: torch.Tensor, limit: torch.Tensor, start: int) -> None:
+        """Count what is past its limit, and remember the worst."""
+        worst, at = ratio.max(0)
+        found = float(worst)
+        if not found <= 1:
+            ratio = torch.nan_to_num(ratio, nan=math.inf, posinf=math.inf)
+            worst, at = ratio.max(0)
+            found = float(worst)
+            self.n_bad += int((ratio > 1).sum())
+        if found > self.worst:
+            self.worst, self.at, self.limit = found, start + int(at), float(limit[at])
+
+
+@dataclass(frozen=True)
+class _Block:
+    seen: torch.Tensor
+    eager: torch.Tensor
+    exact: torch.Tensor
+    sigma: torch.Tensor | None
+
+
+def _blocks(seen: torch.Tensor, expected: Expected) -> list[_Block]:
+    values = (seen, expected.eager.detach(), expected.exact)
+    first, eager, exact = (value.reshape(-1).split(BLOCK) for value in values)
+    sigma = [None] * len(first) if expected.sigma is None else expected.sigma.reshape(-1).split(BLOCK)
+    return [_Block(*parts) for parts in zip(first, eager, exact, sigma, strict=True)]
+
+
+def _within(check_name: str, what: str, seen: torch.Tensor, expected: Expected, rule: Rule) -> Finding:
+    blocks, tally = _blocks(seen, expected), _Tally()
+    for number, block in enumerate(blocks):
+        if not _counted_as_ordinary(block, rule, tally, number * BLOCK):
+            _counted_with_exceptions(block, rule, tally, number * BLOCK)
+    where = index_of(tally.at, seen.shape)
+    wanted, found, allowed = float(expected.exact[where]), float(seen[where]), tally.limit
     status, message = Status.PASS, ""
-    if count:
+    if tally.n_bad:
         status = Status.FAIL
         message = (
-            f"{_place(what, where)}: expected {wanted:.9g}, seen {found:.9g}, off by {abs(found - wanted):.3g}, "
-            f"{float(ratio[where]):.3g} times the limit {allowed:.3g} ({count} of {seen.numel()} elements)"
+            f"{place_of(what, where)}: expected {wanted:.9g}, seen {found:.9g}, off by {abs(found - wanted):.3g}, "
+            f"{tally.worst:.3g} times the limit {allowed:.3g} ({tally.n_bad} of {seen.numel()} elements)"
         )
-    elif _mostly_undecidable(exact, earned.masked_fill(unknown, math.inf), special, digits_below, scale):
+    elif tally.n_unlimited_special:
+        status = Status.UNDECIDABLE
+        message = f"{what}: NaN or an infinity where a rounding makes one of a finite value; {_NEXT_STEP}"
+    elif _mostly_undecidable(blocks, rule, tally):
         status = Status.UNDECIDABLE
         message = (
-            f"{what}: the limit is wider than 1e-{digits_below:g} of the value, or narrower than the original's own "
-            f"error, in more than half of its elements; {_NEXT_STEP}"
+            f"{what}: the limit is wider than 1e-{rule.digits_below:g} of the value, or narrower than the original's "
+            f"own error, in more than half of its elements; {_NEXT_STEP}"
         )
     return Finding(
         check_name,
         what,
         status,
         message,
-        observed_over_limit=float(ratio[where]),
+        observed_over_limit=max(tally.worst, 0.0),
         digits=_digits(wanted, allowed),
         worst_index=where,
         worst_expected=wanted,
         worst_seen=found,
         limit_abs=allowed,
-        n_elements=compared,
-        n_bad=count,
+        n_elements=tally.n_elements,
+        n_bad=tally.n_bad,
     )
 
 
-def _mostly_undecidable(
-    exact: torch.Tensor, limit: torch.Tensor, special: torch.Tensor, digits_below: float, scale: float
-) -> bool:
-    ordinary = ~special
-    count = int(ordinary.sum())
-    if not count:
+def _distance(value: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    return torch.sub(value, exact).abs_()
+
+
+def _counted_as_ordinary(block: _Block, rule: Rule, tally: _Tally, start: int) -> bool:
+    """The fast way, for a block that is finite and where the original is within its limits; False for any other."""
+    limit = rule.limit(block.exact, block.sigma)
+    widest = float(limit.max())
+    eager_worst = float(_distance(block.eager, block.exact).div_(limit).max())
+    # A NaN or an infinity in the original or the oracle makes a ratio that is neither.
+    if not (eager_worst <= 1 and widest < math.inf and float(block.exact.abs().max()) <= rule.largest):
         return False
-    size = torch.clamp_min(exact.abs(), max(scale, root_mean_square(exact[ordinary])))
-    return int(((limit > 10**-digits_below * size) & ordinary).sum()) * 2 > count
+    tally.note(_distance(block.seen, block.exact).div_(limit), limit, start)
+    tally.widest = max(tally.widest, widest - rule.smallest)
+    tally.n_elements += block.seen.numel()
+    tally.n_ordinary += block.seen.numel()
+    tally.squares += float(torch.dot(block.exact, block.exact))
+    return True
+
+
+def _counted_with_exceptions(block: _Block, rule: Rule, tally: _Tally, start: int) -> None:
+    special, alike, unlimited, unknown, limit = _exceptions(block, rule)
+    eager_error = _distance(block.eager, block.exact)
+    limit = torch.where(unknown, EAGER_MARGIN * eager_error, limit)
+    ratio = torch.nan_to_num(_distance(block.seen, block.exact).div_(limit), nan=math.inf, posinf=math.inf)
+    rounded = block.exact.to(block.seen.dtype)
+    ratio = torch.where(special, torch.where(~alike | same(block.seen, rounded), 0.0, math.inf), ratio)
+    unlimited &= ~special
+    tally.n_unlimited_special += int((unlimited & ~block.seen.isfinite()).sum())
+    tally.note(ratio.masked_fill_(unlimited, 0.0), limit, start)
+    decided = torch.where(special, alike, ~unknown & ~unlimited)
+    tally.n_elements += int(decided.sum())
+    tally.n_ordinary += int((~special).sum())
+    tally.n_unknown += int((unknown | unlimited).sum())
+    ordinary = block.exact[~special]
+    tally.squares += float(torch.dot(ordinary, ordinary))
+    tally.widest = math.inf
+
+
+def _exceptions(block: _Block, rule: Rule) -> tuple[torch.Tensor, ...]:
+    """Masks: special; special and required; without a limit; original outside its limit. And the limits."""
+    limit = rule.limit(block.exact, block.sigma)
+    rounded = block.exact.to(block.seen.dtype)
+    special = ~rounded.isfinite() | ~block.eager.isfinite()
+    unlimited = torch.zeros_like(special) if block.sigma is None else block.sigma.isinf()
+    alike = special & same(rounded, block.eager) & ~unlimited
+    unknown = ~(_distance(block.eager, block.exact) <= limit) & ~special
+    return special, alike, unlimited, unknown, limit
+
+
+def _mostly_undecidable(blocks: list[_Block], rule: Rule, tally: _Tally) -> bool:
+    if not tally.n_ordinary:
+        return False
+    size = max(rule.scale, math.sqrt(tally.squares / tally.n_ordinary))
+    if tally.widest <= 10**-rule.digits_below * size:
+        return False
+    wide = 0
+    for block in blocks:
+        special, _, unlimited, unknown, limit = _exceptions(block, rule)
+        undecided = unknown | unlimited | rule.is_wide(limit, block.exact.abs().clamp_min_(size))
+        wide += int((undecided & ~special).sum())
+    return wide * 2 > tally.n_ordinary
 
 
 def root_mean_square(values: torch.Tensor) -> float:
-    return float(values.abs().square().mean().sqrt()) if values.numel() else 0.0
+    if not values.numel():
+        return 0.0
+    return float(torch.linalg.vector_norm(values.reshape(-1))) / math.sqrt(values.numel())
 
 
-def _same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def same(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return (left == right) | (left.isnan() & right.isnan())
 
 
@@ -169,13 +299,9 @@ def _digits(value: float, limit: float) -> float:
     return -math.log10(limit / abs(value)) if value and math.isfinite(limit) else -math.inf
 
 
-def _first(bad: torch.Tensor) -> tuple[int, ...]:
-    return _index(int(bad.reshape(-1).to(torch.uint8).argmax()), bad.shape) if bad.numel() else ()
-
-
-def _index(flat: int, shape: torch.Size) -> tuple[int, ...]:
+def index_of(flat: int, shape: torch.Size) -> tuple[int, ...]:
     return tuple(int(position) for position in torch.unravel_index(torch.tensor(flat), shape))
 
 
-def _place(what: str, where: tuple[int, ...]) -> str:
+def place_of(what: str, where: tuple[int, ...]) -> str:
     return f"{what}[{', '.join(map(str, where))}]" if where else what

@@ -62,9 +62,27 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     return wanted if keepdim else wanted.squeeze(dim)
 
 
-def _normalized(input: Tensor, dims: Any, eps: float) -> Tensor:
-    centered = input - input.mean(dims, keepdim=True)
-    return centered * torch.rsqrt((centered * centered).mean(dims, keepdim=True) + eps)
+# Welford's recurrence in a vector unit: that many lanes, started again after that many terms.
+_LANES, _LONGEST_CHAIN = 16, 256
+
+
+def _running_mean(input: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+    """The mean of what is going to be centred. Normalisations may take it by Welford's recurrence, whose every step
+    rounds a mean that is far from small yet: over a chain of L terms ``u * sqrt(ln L)`` where a tree of sums leaves
+    ``u * sqrt(log2 L / L)``. In the reals it is the mean; under noise its operands err as that recurrence does.
+    """
+    terms = math.prod(input.shape[dim] for dim in dims)
+    chain = min(max(terms // _LANES, 1), _LONGEST_CHAIN)
+    weight = math.sqrt(chain * math.log(chain) / 2) if chain > 1 else 0.0
+    if weight < 1:
+        return input.mean(list(dims), keepdim=keepdim)
+    beside = input * weight
+    return ((input + beside) - beside).mean(list(dims), keepdim=keepdim)
+
+
+def _normalized(input: Tensor, dims: Sequence[int], eps: float) -> Tensor:
+    centered = input - _running_mean(input, dims, keepdim=True)
+    return centered * torch.rsqrt((centered * centered).mean(list(dims), keepdim=True) + eps)
 
 
 def _scaled(value: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -106,7 +124,7 @@ def batch_norm(
     per_channel = [1, -1] + [1] * (input.dim() - 2)
     if training or running_mean is None or running_var is None:
         dims = [position for position in range(input.dim()) if position != 1]
-        mean = input.mean(dims)
+        mean = _running_mean(input, dims)
         centered = input - mean.reshape(per_channel)
         var = (centered * centered).mean(dims)
         if running_mean is not None and running_var is not None:
@@ -136,6 +154,37 @@ def _batch_norm_in_operator_order(
     return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Without running statistics."""
+    per_channel = [1, -1] + [1] * (input.dim() - 2)
+    weight = None if weight is None else weight.reshape(per_channel)
+    bias = None if bias is None else bias.reshape(per_channel)
+    return _scaled(_normalized(input, tuple(range(2, input.dim())), eps), weight, bias)
+
+
+def _instance_norm_in_operator_order(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -160,7 +209,9 @@ def scaled_dot_product_attention(
     shifted, _ = _shifted(scores, -1)
     weights = torch.exp(shifted)
     total = weights.sum(-1, keepdim=True)
-    return (weights / total.masked_fill(total == 0, 1.0)) @ value
+    # Not by comparing the total with zero: the noise would take it for a step in the program.
+    masked = scores.detach().amax(-1, keepdim=True).isneginf()
+    return (weights / total.masked_fill(masked, 1.0)) @ value
 
 
 def cross_entropy(
@@ -233,6 +284,8 @@ class _Form:
             return False
         if self.form is cross_entropy:
             return not given["target"].is_floating_point() and not given.get("label_smoothing", 0.0)
+        if self.form in (instance_norm, _instance_norm_in_operator_order):
+            return given.get("running_mean") is None and given.get("use_input_stats", True)
         return "dim" not in self.names or given.get("dim") is not None
 
 
@@ -281,6 +334,9 @@ def _forms(rms_norm: Callable[..., Any]) -> dict[Any, Callable[..., Any]]:
         functional.batch_norm: batch_norm,
         torch.batch_norm: _batch_norm_in_operator_order,
         aten.batch_norm.default: _batch_norm_in_operator_order,
+        functional.instance_norm: instance_norm,
+        torch.instance_norm: _instance_norm_in_operator_order,
+        aten.instance_norm.default: _instance_norm_in_operator_order,
         functional.scaled_dot_product_attention: scaled_dot_product_attention,
         aten.scaled_dot_product_attention.default: scaled_dot_product_attention,
         functional.cross_entropy: cross_entropy,

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorfarm.contract.outcome import Status
-
-DEVICE, LAYOUT, INPUT_SUITE = "cpu", "as_captured", "example"
+from tensorfarm.gate.trial import MAIN, Session, Trial
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,8 @@ class Finding:
     """``what`` names the thing (``output 0``, ``gradient encoder.weight``); ``message`` is a sentence where it fails.
 
     ``observed_over_limit`` is the worst element's error over its limit; ``digits`` how many decimal digits its limit
-    leaves; both infinite where no number applies. Elements are counted, times are nanoseconds.
+    leaves; both infinite where no number applies. Elements are counted, times are nanoseconds. A check that does not
+    apply to a subject says so as ``NOT_RUN`` with ``required`` false: it keeps nothing from being admitted.
     """
 
     check_name: str
@@ -36,15 +36,23 @@ class Finding:
     n_elements: int = 0
     n_bad: int = 0
     wall_ns: int = 0
+    required: bool = True
+    device: str = MAIN.device
+    layout: str = "as_captured"
+    input_suite: str = "example"
+
+    def at(self, trial: Trial, session: Session = MAIN) -> Finding:
+        """The same finding, said of a trial and a session."""
+        return replace(self, device=session.device, layout=trial.layout, input_suite=trial.suite)
 
     def row(self, seed: int) -> dict[str, Any]:
         """Columns of the ``verdicts`` table that a check fills; numbers JSON cannot hold are strings."""
         columns: Mapping[str, Any] = {
             "check_name": self.check_name,
             "what": self.what,
-            "device": DEVICE,
-            "layout": LAYOUT,
-            "input_suite": INPUT_SUITE,
+            "device": self.device,
+            "layout": self.layout,
+            "input_suite": self.input_suite,
             "status": self.status.value,
             "message": self.message,
             "observed_over_limit": self.observed_over_limit,
@@ -66,8 +74,13 @@ def failed(check_name: str, what: str, message: str) -> Finding:
     return Finding(check_name, what, Status.FAIL, f"{what}: {message}", observed_over_limit=math.inf)
 
 
-def passed(check_name: str, what: str) -> Finding:
-    return Finding(check_name, what, Status.PASS)
+def passed(check_name: str, what: str, n_elements: int = 0) -> Finding:
+    return Finding(check_name, what, Status.PASS, n_elements=n_elements)
+
+
+def inapplicable(check_name: str, reason: str) -> Finding:
+    """The check has nothing to ask of this subject; said, and not counted."""
+    return Finding(check_name, check_name, Status.NOT_RUN, reason, required=False)
 
 
 def drawn(check_name: str, what: str) -> Finding:

@@ -1,50 +1,27 @@
-"""What a subject reported, read by the judge: names checked, nothing believed that the files do not show."""
+"""What one call gave, whoever was called: the original, the oracle or a subject. Tensors by key, the rest as told."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
-from tensorfarm.contract.exchange import OUTPUTS, SubjectReport
-from tensorfarm.contract.graph import Graph
-from tensorfarm.contract.tensors import read_tensors
+from tensorfarm.contract.exchange import CallReport
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Outputs by position; gradients, inputs and buffers by the name that the expectation uses."""
+    """Keys of ``tensors``: ``output:POSITION``, ``gradient:NAME`` (absent where there is none), ``second:NAME`` (a
+    gradient of gradients), ``tangent:POSITION``, ``input:NAME`` and ``buffer:NAME`` as they are after the call."""
 
-    outputs: Mapping[int, torch.Tensor]
-    literals: Mapping[int, Any] = field(default_factory=dict[int, Any])
-    requires_grad: Mapping[int, bool] = field(default_factory=dict[int, bool])
-    gradients: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
-    inputs: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
-    buffers: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+    tensors: Mapping[str, torch.Tensor]
+    report: CallReport
+
+    def named(self, kind: str) -> dict[str, torch.Tensor]:
+        """Tensors of one kind, by what follows the colon."""
+        start = f"{kind}:"
+        return {key.removeprefix(start): value for key, value in self.tensors.items() if key.startswith(start)}
 
     def output_count(self) -> int:
-        return len(self.outputs.keys() | self.literals.keys())
-
-
-def observed(folder: Path, report: SubjectReport, lowered: Graph, captured: Graph) -> Observation:
-    """Read ``outputs.tensors``. Weights are matched by qualified name: a compiler may rename them in its graph."""
-    by_kind: dict[str, dict[str, torch.Tensor]] = {"output": {}, "gradient": {}, "input": {}, "buffer": {}}
-    for key, tensor in read_tensors(folder / OUTPUTS).items():
-        kind, _, name = key.partition(":")
-        if kind in by_kind:
-            by_kind[kind][name] = tensor
-    targets = {weight.name: weight.target for weight in lowered.weights.values()}
-    captured_names = {weight.target: weight.name for weight in captured.weights.values()}
-    return Observation(
-        outputs={int(name): tensor for name, tensor in by_kind["output"].items()},
-        literals={int(name): value for name, value in report.literals.items()},
-        requires_grad={int(name): bool(value) for name, value in report.requires_grad.items()},
-        gradients={
-            captured_names.get(targets.get(name, name), name): tensor for name, tensor in by_kind["gradient"].items()
-        },
-        inputs=by_kind["input"],
-        buffers={targets.get(name, name): tensor for name, tensor in by_kind["buffer"].items()},
-    )
+        return len(self.named("output").keys() | self.report.literals.keys())

@@ -1,161 +1,219 @@
 """The oracle: the reference eager, then in float64, then in float64 with noise, and what that says of every value.
 
-Runs before anything of a candidate is loaded, so nothing a candidate does can change it.
+Runs before anything of a candidate is loaded, so nothing a candidate does can change it. Trials whose values are the
+same, in another layout or another session, share its runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from tensorfarm.contract.graph import Graph
+from tensorfarm.contract.digest import sha256_json
 from tensorfarm.contract.numerics import NumericalContract
-from tensorfarm.contract.program import Program
-from tensorfarm.contract.tensors import storage_sha256
+from tensorfarm.contract.refusal import one_line
+from tensorfarm.contract.tensors import storage_sha256, tensor_sha256
+from tensorfarm.gate import between
+from tensorfarm.gate.calling import Values, differentiable, evaluate, observed
+from tensorfarm.gate.cotangents import cotangents_of, tangents_of
 from tensorfarm.gate.expand import Expanded
-from tensorfarm.gate.expectation import Expectation, Expected
+from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.noise import Noise, Perturbed
-from tensorfarm.gate.reference import Reference, Run, differentiable
+from tensorfarm.gate.recorded import Recorded, Recording
+from tensorfarm.gate.reference import ModuleCallee, Reference
+from tensorfarm.gate.spread import Spread, draws
+from tensorfarm.gate.trial import Call, Depth, Derivative, Trial
 from tensorfarm.gate.widen import Widened, wide_defaults, widened
 
 _DEFAULT_DTYPE = torch.float32
 
 
-def expectation_of(program: Program, contract: NumericalContract, mode: str, seed: int) -> Expectation:
-    """Run the reference ``2 + samples`` times. ``mode`` is ``training`` (with gradients) or ``inference``."""
-    reference = Reference(program)
-    before = reference.fresh_inputs(wide=False)
-    stream = torch.get_rng_state()
-    eager, cotangents = _eager(reference, mode == "training", seed)
-    random = not torch.equal(stream, torch.get_rng_state())
-    narrow = computing_dtype(program.graph)
+def expectations(
+    reference: Reference, trials: Iterable[Trial], contract: NumericalContract, seed: int
+) -> dict[str, tuple[Expectation, ...]]:
+    """Run the reference as each trial asks: once, or ``2 + samples`` times. Widens it for good."""
+    asked = list(trials)
+    eager = {trial.name: _eager(reference, trial, seed) for trial in asked}
+    keys = {trial.name: _content(trial, eager[trial.name]) for trial in asked if trial.depth >= Depth.EXACT}
+    # Of trials that the oracle answers alike, the one that asks for most stands for all.
+    deepest = {keys[trial.name]: trial for trial in sorted(asked, key=lambda trial: trial.depth) if trial.name in keys}
+    grains = {key: _grain(reference, trial, eager[trial.name]) for key, trial in deepest.items()}
     reference.widen()
-    with Expanded(narrow), wide_defaults():
-        exact = _wide_run(reference, Widened(), cotangents)
-        noise = Noise(torch.finfo(narrow).eps / 2, seed + contract.monte_carlo.seed)
-        spread = _Spread(exact)
-        for sample in range(contract.monte_carlo.samples):
-            noise.restart(1_000_003 * (sample + 1) + seed)
-            spread.add(_wide_run(reference, Perturbed(noise), cotangents))
-    return _assembled(program, before, eager, exact, spread, cotangents or {}, random)
+    known = {
+        key: _wide_calls(reference, trial, eager[trial.name], grains[key], contract, seed)
+        for key, trial in deepest.items()
+    }
+    found: dict[str, tuple[Expectation, ...]] = {}
+    for trial in asked:
+        calls = eager[trial.name]
+        wide = known[keys[trial.name]] if trial.name in keys else [_Wide() for _ in calls]
+        found[trial.name] = tuple(_joined(call, value) for call, value in zip(calls, wide, strict=True))
+    return found
 
 
-def computing_dtype(graph: Graph) -> torch.dtype:
-    """The floating dtype with the largest roundoff that a node of the graph produces; float32 where none does."""
+@dataclass(frozen=True)
+class _Grain:
+    """The coarsest floating dtype that the original computes in, and, where it computes in several, in which when."""
+
+    coarsest: torch.dtype
+    recorded: Recorded | None
+
+
+def _grain(reference: Reference, trial: Trial, calls: Sequence[Expectation]) -> _Grain:
+    produced = _Produced()
+    _run(reference, trial, calls, produced, wide=False)
+    coarsest = max(produced.found, key=lambda dtype: torch.finfo(dtype).eps, default=_DEFAULT_DTYPE)
+    if trial.depth < Depth.BUDGET or len(produced.found) < 2:
+        return _Grain(coarsest, None)
+    recording = Recording()
+    with Expanded(coarsest):
+        _run(reference, trial, calls, recording, wide=False)
+    return _Grain(coarsest, recording.recorded())
+
+
+class _Produced(TorchDispatchMode):
+    """Notes the floating dtypes of results, complex ones by their parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for item in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(item, torch.Tensor) and (item.is_floating_point() or item.is_complex()):
+                self.found.add(item.dtype.to_real())
+        return result
+
+
+@dataclass(frozen=True)
+class _Wide:
+    """A call's float64 tensors and their spread, or why there are none."""
+
+    exact: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+    sigma: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+    error: str = ""
+
+
+def _eager(reference: Reference, trial: Trial, seed: int) -> list[Expectation]:
+    """The original as it is, with the cotangents that fit its outputs."""
+    callee = reference.fresh(trial.variant, changes=_changes(trial))
+    found: list[Expectation] = []
+    for number, call in enumerate(trial.calls):
+        if call.between:
+            between.apply(callee.module, call.between, number)
+        drawn: dict[int, torch.Tensor] = {}
+
+        def vectors(
+            values: Sequence[Any], call: Call = call, drawn: dict[int, torch.Tensor] = drawn
+        ) -> Mapping[int, torch.Tensor]:
+            made = _vectors(values, call, seed)
+            drawn.update(made)
+            return made
+
+        leaves = reference.arguments(call.inputs, call.literals, wide=False)
+        held = {f"input:{name}": value for name, value in leaves.items() if isinstance(value, torch.Tensor)}
+        held |= {f"buffer:{name}": value for name, value in callee.buffers.items()}
+        before = {key: storage_sha256(value) for key, value in held.items()}
+        torch.manual_seed(call.seed)
+        stream = torch.get_rng_state()
+        seen = observed(callee, leaves, call.derivative, vectors, call.seed)
+        random = not torch.equal(stream, torch.get_rng_state())
+        changed = {
+            key for key, sha256 in before.items() if key in seen.tensors and storage_sha256(seen.tensors[key]) != sha256
+        }
+        found.append(Expectation(seen, cotangents=drawn, changed=frozenset(changed), random=random))
+    return found
+
+
+def _vectors(values: Sequence[Any], call: Call, seed: int) -> Mapping[int, torch.Tensor]:
+    if call.derivative is Derivative.JVP:
+        return tangents_of(values, seed)
+    return cotangents_of(values, differentiable(values), call.cotangent, seed)
+
+
+def _changes(trial: Trial) -> bool:
+    return any(call.between for call in trial.calls)
+
+
+def _wide_calls(
+    reference: Reference,
+    trial: Trial,
+    calls: Sequence[Expectation],
+    grain: _Grain,
+    contract: NumericalContract,
+    seed: int,
+) -> list[_Wide]:
+    samples = contract.monte_carlo.samples if trial.depth is Depth.BUDGET else 0
+    noise = Noise(torch.finfo(grain.coarsest).eps / 2, seed + contract.monte_carlo.seed, grain.recorded)
+    with Expanded(grain.coarsest), wide_defaults():
+        mode = Widened()
+        exact = _run(reference, trial, calls, mode, wide=True)
+        spreads = [Spread(values) for values, _ in exact]
+        for draw in draws(samples, seed, mode.jumps):
+            noise.restart(draw.seed, draw.amplification, draw.zero)
+            for spread, (values, _) in zip(
+                spreads, _run(reference, trial, calls, Perturbed(noise), wide=True), strict=True
+            ):
+                spread.add(values, draw)
+    return [_Wide(values, spread.sigma(), error) for (values, error), spread in zip(exact, spreads, strict=True)]
+
+
+def _run(
+    reference: Reference, trial: Trial, calls: Sequence[Expectation], mode: TorchDispatchMode, *, wide: bool
+) -> list[tuple[dict[str, torch.Tensor], str]]:
+    """Every call's tensors under a mode, and why it raised; calls after the first that raises go on."""
+    callee = reference.fresh(trial.variant, changes=_changes(trial))
+    found: list[tuple[dict[str, torch.Tensor], str]] = []
+    for number, (call, eager) in enumerate(zip(trial.calls, calls, strict=True)):
+        if call.between:
+            between.apply(callee.module, call.between, number)
+            if wide:
+                callee.module.double()
+        leaves = reference.arguments(call.inputs, call.literals, wide=wide)
+        values, error = Values(), ""
+        torch.manual_seed(call.seed)
+        try:
+            with mode:
+                evaluate(callee, leaves, call.derivative, lambda _, given=eager.cotangents: given, values)
+        except Exception as raised:
+            error = one_line(raised)
+        found.append((_kept(values, callee, leaves) if wide else {}, error))
+    return found
+
+
+def _kept(values: Values, callee: ModuleCallee, leaves: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    found = dict(values.tensors)
+    found |= {f"input:{name}": value for name, value in leaves.items() if isinstance(value, torch.Tensor)}
+    state = {f"buffer:{name}": value for name, value in callee.buffers.items()}
+    places = {value.untyped_storage().data_ptr() for value in (*state.values(), *callee.parameters.values())}
+    # What is part of the module's state is put back before the next run.
     found = {
-        spec.dtype.to_real()
-        for node in graph.nodes.values()
-        for spec in node.results
-        if spec is not None and (spec.dtype.is_floating_point or spec.dtype.is_complex)
+        key: value.detach().clone() if value.untyped_storage().data_ptr() in places else value.detach()
+        for key, value in (found | state).items()
     }
-    return max(found, key=lambda dtype: torch.finfo(dtype).eps, default=_DEFAULT_DTYPE)
+    return {key: widened(value) for key, value in found.items()}
 
 
-def _eager(reference: Reference, training: bool, seed: int) -> tuple[Run, dict[int, torch.Tensor] | None]:
-    """The original as it is, and the cotangents that fit its outputs."""
-    if not training:
-        return reference.call(reference.fresh_inputs(wide=False), None), None
-    forward = reference.call(reference.fresh_inputs(wide=False), {})
-    cotangents = drawn_cotangents(forward.outputs, seed)
-    return reference.call(reference.fresh_inputs(wide=False), cotangents), cotangents
+def _joined(eager: Expectation, wide: _Wide) -> Expectation:
+    return replace(eager, exact=wide.exact, sigma=wide.sigma, oracle_error=wide.error)
 
 
-def drawn_cotangents(outputs: Sequence[Any], seed: int) -> dict[int, torch.Tensor]:
-    """One of normal numbers, contiguous, for every differentiable output, by its position."""
-    generator = torch.Generator().manual_seed(seed)
-    return {position: _normal(outputs[position], generator) for position in differentiable(outputs)}
-
-
-def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    dtype = torch.complex128 if like.is_complex() else torch.float64
-    return torch.randn(like.shape, generator=generator, dtype=dtype).to(like.dtype)
-
-
-def _wide_run(reference: Reference, mode: Widened, cotangents: Mapping[int, torch.Tensor] | None) -> Run:
-    inputs = reference.fresh_inputs(wide=True)
-    with mode:
-        return reference.call(inputs, cotangents)
-
-
-def _named(run: Run) -> dict[tuple[str, Any], torch.Tensor]:
-    """Every tensor of a run by kind and name; what is absent or no tensor is left out."""
-    found: dict[tuple[str, Any], torch.Tensor] = {
-        ("output", position): value for position, value in enumerate(run.outputs) if isinstance(value, torch.Tensor)
-    }
-    found |= {("gradient", name): value for name, value in run.gradients.items() if value is not None}
-    found |= {("input", name): value for name, value in run.inputs.items()}
-    found |= {("buffer", name): value for name, value in run.buffers.items()}
-    return {key: value.detach() for key, value in found.items()}
-
-
-def _real(run: Run) -> dict[tuple[str, Any], torch.Tensor]:
-    """The floating tensors of a run, complex ones as pairs of real numbers."""
-    parts = {
-        key: torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
-        for key, value in _named(run).items()
-    }
-    return {key: value for key, value in parts.items() if value.is_floating_point()}
-
-
-class _Spread:
-    """Root mean square distance of the perturbed runs from the exact one, element by element."""
-
-    def __init__(self, exact: Run) -> None:
-        self.exact = _real(exact)
-        self.squares = {key: torch.zeros_like(value) for key, value in self.exact.items()}
-        self.count = 0
-
-    def add(self, run: Run) -> None:
-        """A sample that is special where the exact value is finite makes that element's spread infinite."""
-        self.count += 1
-        for key, value in _real(run).items():
-            if key in self.exact:
-                distance = value - self.exact[key]
-                self.squares[key].addcmul_(distance, distance)
-
-    def sigma(self, key: tuple[str, Any]) -> torch.Tensor | None:
-        if key not in self.squares:
-            return None
-        found = (self.squares[key] / self.count).sqrt()
-        found[~self.exact[key].isfinite()] = 0.0
-        return torch.nan_to_num(found, nan=torch.inf, posinf=torch.inf)
-
-
-def _assembled(
-    program: Program,
-    before: Mapping[str, torch.Tensor],
-    eager: Run,
-    exact: Run,
-    spread: _Spread,
-    cotangents: Mapping[int, torch.Tensor],
-    random: bool,
-) -> Expectation:
-    eager_values, exact_values = _named(eager), _named(exact)
-
-    def expected(key: tuple[str, Any], requires_grad: bool = False) -> Expected:
-        return Expected(eager_values[key], widened(exact_values[key]), spread.sigma(key), requires_grad)
-
-    weights = program.graph.weights
-    return Expectation(
-        outputs=tuple(
-            expected(("output", position), value.requires_grad) if isinstance(value, torch.Tensor) else value
-            for position, value in enumerate(eager.outputs)
-        ),
-        gradients={
-            name: None if value is None else expected(("gradient", name)) for name, value in eager.gradients.items()
-        },
-        inputs={
-            name: expected(("input", name))
-            for name, value in eager.inputs.items()
-            if storage_sha256(value) != storage_sha256(before[name])
-        },
-        buffers={
-            weights[name].target: expected(("buffer", name))
-            for name, value in eager.buffers.items()
-            if storage_sha256(value) != storage_sha256(program.weights[name])
-        },
-        cotangents=cotangents,
-        random=random,
-    )
+def _content(trial: Trial, calls: Sequence[Expectation]) -> str:
+    """Alike for trials that the oracle answers alike: values, derivatives, changes; strides only where they matter."""
+    told: list[Any] = [trial.variant]
+    for call, expected in zip(trial.calls, calls, strict=True):
+        values = {name: tensor_sha256(value) for name, value in call.inputs.items()}
+        places = [value.untyped_storage().data_ptr() for value in call.inputs.values()]
+        strides = {name: list(value.stride()) for name, value in call.inputs.items()}
+        shared = len(set(places)) < len(places) or any(0 in stride for stride in strides.values())
+        cotangents = {str(position): tensor_sha256(value) for position, value in expected.cotangents.items()}
+        literals = {name: repr(value) for name, value in call.literals.items()}
+        layout = strides if expected.changed or shared else {}
+        layout = {**layout, "places": [places.index(place) for place in places]} if layout else {}
+        told.append([values, call.derivative, call.between, call.seed, cotangents, literals, layout])
+    return sha256_json(told)

@@ -1,4 +1,4 @@
-"""The file that an expectation is kept in, shared by the candidates of a program: read as bytes of a known sha256.
+"""The file that a case's expectations are kept in, shared by the candidates of a program: bytes of a known sha256.
 
 The subject runs between the two readings of this file and may be able to write to it, so a reader asks for the sha256
 that it was told and takes nothing else. Files, and a folder of them, are read-only except while a judge writes.
@@ -15,7 +15,10 @@ from pathlib import Path
 
 from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.gate import expectation
 from tensorfarm.gate.expectation import Expectation
+
+Expectations = dict[str, tuple[Expectation, ...]]
 
 _FILE, _FOLDER, _OPEN_FOLDER = 0o444, 0o555, 0o755
 
@@ -27,12 +30,12 @@ class OracleFile:
     path: Path
     shared: bool
 
-    def believed(self, sha256: str, compute: Callable[[], Expectation]) -> Expectation:
-        """The expectation with these bytes. Where the file is gone or holds others it is computed and put right."""
+    def believed(self, sha256: str, compute: Callable[[], Expectations]) -> Expectations:
+        """The expectations with these bytes. Where the file is gone or holds others it is computed and put right."""
         return self._read(sha256) or self._written(compute)[0]
 
-    def kept(self, compute: Callable[[], Expectation]) -> tuple[Expectation, str, bool]:
-        """The expectation, its bytes' sha256, and whether it was there. A file that cannot be read is replaced."""
+    def kept(self, compute: Callable[[], Expectations]) -> tuple[Expectations, str, bool]:
+        """The expectations, their bytes' sha256, and whether it was there. A file that cannot be read is replaced."""
         if self.path.is_file():
             sha256 = sha256_file(self.path)
             found = self._read(sha256)
@@ -40,17 +43,17 @@ class OracleFile:
                 return found, sha256, True
         return *self._written(compute), False
 
-    def _read(self, sha256: str) -> Expectation | None:
+    def _read(self, sha256: str) -> Expectations | None:
         try:
-            return Expectation.load(self.path, sha256)
+            return expectation.load(self.path, sha256)
         except Refusal:
             return None
 
-    def _written(self, compute: Callable[[], Expectation]) -> tuple[Expectation, str]:
+    def _written(self, compute: Callable[[], Expectations]) -> tuple[Expectations, str]:
         made = compute()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._open_folder():
-            sha256 = made.save(self.path)
+            sha256 = expectation.save(self.path, made)
             self.path.chmod(_FILE)
         return made, sha256
 

@@ -1,13 +1,14 @@
-"""The reference: the original eager module, or the un-decomposed exported program, with the program's own weights.
+"""The reference: the original eager module, or the un-decomposed exported program, called by its leaves.
 
-Never the captured graph: a fault in capture would then be in both. Invariant: before the first call every parameter and
-buffer that the program names holds the program's bytes, checked by sha256.
+Never the captured graph: a fault in capture would then be in both. Invariant: before a trial's first call every
+parameter and buffer is as it was built, and where a program names its weights it holds the program's bytes.
 """
 
 from __future__ import annotations
 
+import copy
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,142 +19,179 @@ from tensorfarm.contract.capture import built
 from tensorfarm.contract.graph import WeightKind
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.structure import structure_text
 from tensorfarm.contract.tensors import tensor_sha256
-from tensorfarm.gate.widen import widened
+from tensorfarm.gate.calling import Returned
+from tensorfarm.gate.setting import Leaf
+from tensorfarm.gate.variant import varied
+from tensorfarm.gate.widen import default_dtype, widened
 
 
 @dataclass(frozen=True)
-class Run:
-    """One call. ``outputs`` are flat; gradients and buffers by the graph weight's name, inputs by the input's."""
+class ModuleCallee:
+    """A module that is called by leaves. ``names`` maps what gradients and buffers are called to the module's own
+    qualified names; empty means that these are the names."""
 
-    outputs: list[Any]
-    gradients: dict[str, torch.Tensor | None]
-    inputs: dict[str, torch.Tensor]
-    buffers: dict[str, torch.Tensor]
+    module: torch.nn.Module
+    in_spec: pytree.TreeSpec
+    parameter_names: Sequence[str] | None = None
+    buffer_names: Sequence[str] | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, torch.Tensor]:
+        if self.parameter_names is None:
+            return dict(self.module.named_parameters())
+        places = named_tensors(self.module)
+        return {name: places[name] for name in self.parameter_names if name in places}
+
+    @property
+    def buffers(self) -> Mapping[str, torch.Tensor]:
+        if self.buffer_names is None:
+            return dict(self.module.named_buffers())
+        places = named_tensors(self.module)
+        return {name: places[name] for name in self.buffer_names if name in places}
+
+    def call(self, leaves: Mapping[str, Any]) -> Returned:
+        args, kwargs = pytree.tree_unflatten(list(leaves.values()), self.in_spec)
+        found, spec = pytree.tree_flatten(self.module(*args, **kwargs))
+        return Returned(found, structure_text(spec))
 
 
 class Reference:
-    """Runs the program's original. ``call`` leaves the module as it found it."""
+    """Makes callees of the original; ``build`` gives a fresh module, with its weights."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.module = _original(program)
-        self._places = _places(self.module)
-        self._load_weights()
-        self._state = {
-            name: value.detach().clone()
-            for name, value in self._places.items()
-            if not isinstance(value, torch.nn.Parameter)
-        }
+    def __init__(
+        self,
+        build: Callable[[], torch.nn.Module],
+        leaves: tuple[Leaf, ...],
+        in_spec: pytree.TreeSpec,
+        *,
+        parameter_names: Sequence[str] | None = None,
+        buffer_names: Sequence[str] | None = None,
+    ) -> None:
+        self.build = build
+        self.leaves = leaves
+        self.in_spec = in_spec
+        self._names = (parameter_names, buffer_names)
+        self._wide = False
+        self._default = torch.get_default_dtype()
+        self._module: torch.nn.Module | None = None
+        self._state: dict[str, torch.Tensor] = {}
 
     def widen(self) -> None:
-        """Parameters and buffers become float64, complex ones complex128, in place and for good."""
-        self.module.double()
-        self._places = _places(self.module)
-        for value in self._places.values():
-            if value.is_complex():
-                value.data = widened(value.detach())
+        """From here on parameters and buffers are float64, complex ones complex128."""
+        self._wide = True
+        self._module = None
 
-    def call(self, inputs: Mapping[str, torch.Tensor], cotangents: Mapping[int, torch.Tensor] | None) -> Run:
-        """Run forward, and backward where there are cotangents (by output position). Inputs are written to in place."""
-        args, kwargs = self.arguments(inputs)
-        with torch.set_grad_enabled(cotangents is not None):
-            outputs = pytree.tree_leaves(self.module(*args, **kwargs))
-        gradients = {} if cotangents is None else self._gradients(outputs, inputs, cotangents)
-        buffers = {
-            weight.name: self._places[weight.target].detach().clone()
-            for weight in self.program.graph.weights.values()
-            if weight.kind is WeightKind.BUFFER
-        }
-        outputs = self._apart(outputs)
+    def fresh(self, variant: str, changes: bool) -> ModuleCallee:
+        """A callee in its first state. ``changes``: its module will be changed between calls, so it is a new one."""
+        if not variant and not changes:
+            return ModuleCallee(self._restored(), self.in_spec, *self._names)
+        module = self._built()
+        names = self._names if not variant else (None, None)
+        return ModuleCallee(varied(module, variant) if variant else module, self.in_spec, *names)
+
+    def arguments(
+        self, inputs: Mapping[str, torch.Tensor], literals: Mapping[str, Any], *, wide: bool
+    ) -> dict[str, Any]:
+        """Leaves by name, in order: tensors of their own, in float64 where ``wide``, that alias where ``inputs`` do."""
+        made = _fresh(inputs, wide)
+        flags = {leaf.name: leaf.requires_grad for leaf in self.leaves}
+        found: dict[str, Any] = {}
+        for leaf in self.leaves:
+            if leaf.name in made:
+                value = made[leaf.name]
+                found[leaf.name] = value.requires_grad_(flags[leaf.name] and value.is_floating_point())
+            else:
+                found[leaf.name] = literals.get(leaf.name, leaf.literal)
+        return found
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers as they are built, by qualified name."""
+        module = self.build()
+        named = (module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False))
+        return {name: value.detach() for group in named for name, value in group}
+
+    def _built(self) -> torch.nn.Module:
+        with default_dtype(self._default):
+            module = self.build()
+        if self._wide:
+            module.double()
+            for value in named_tensors(module).values():
+                if value.is_complex():
+                    value.data = widened(value.detach())
+        return module
+
+    def _restored(self) -> torch.nn.Module:
+        if self._module is None:
+            self._module = self._built()
+            self._state = {name: value.detach().clone() for name, value in named_tensors(self._module).items()}
+            return self._module
+        places = named_tensors(self._module)
         with torch.no_grad():
             for name, value in self._state.items():
-                self._places[name].copy_(value)
-        return Run(outputs, gradients, {name: value.detach() for name, value in inputs.items()}, buffers)
-
-    def fresh_inputs(self, *, wide: bool) -> dict[str, torch.Tensor]:
-        """The program's inputs as leaves of their own, in float64 where ``wide``."""
-        made: dict[str, torch.Tensor] = {}
-        for item in self.program.graph.inputs:
-            if item.spec is not None:
-                value = self.program.inputs[item.name].detach().clone(memory_format=torch.preserve_format)
-                value = widened(value) if wide else value
-                made[item.name] = value.requires_grad_(item.requires_grad)
-        return made
-
-    def arguments(self, inputs: Mapping[str, torch.Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``inputs`` as the module is called with them: positions and keywords, literals included."""
-        leaves = [item.literal if item.spec is None else inputs[item.name] for item in self.program.graph.inputs]
-        args, kwargs = pytree.tree_unflatten(leaves, pytree.treespec_loads(self.program.in_spec))
-        return tuple(args), dict(kwargs)
-
-    def differentiated(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """What gradients are taken by: trained weights by the graph weight's name, wanting inputs by the input's."""
-        trained = {
-            weight.name: self._places[weight.target]
-            for weight in self.program.graph.weights.values()
-            if weight.requires_grad
-        }
-        return trained | {item.name: inputs[item.name] for item in self.program.graph.inputs if item.requires_grad}
-
-    def _apart(self, outputs: list[Any]) -> list[Any]:
-        """Outputs that are part of the module's state as copies of their own, before that is put back or widened."""
-        state = {value.untyped_storage().data_ptr() for value in self._places.values()}
-        return [
-            _copied(value) if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() in state else value
-            for value in outputs
-        ]
-
-    def _gradients(
-        self, outputs: list[Any], inputs: Mapping[str, torch.Tensor], cotangents: Mapping[int, torch.Tensor]
-    ) -> dict[str, torch.Tensor | None]:
-        wanted = self.differentiated(inputs)
-        if not wanted or not cotangents:
-            return dict.fromkeys(wanted)
-        roots = [outputs[position] for position in cotangents]
-        seeds = [cotangents[position].to(outputs[position].dtype) for position in cotangents]
-        found = torch.autograd.grad(roots, list(wanted.values()), seeds, allow_unused=True)
-        return dict(zip(wanted, found, strict=True))
-
-    def _load_weights(self) -> None:
-        for weight in self.program.graph.weights.values():
-            place = self._places.get(weight.target)
-            if place is None and weight.kind is WeightKind.CONSTANT:
-                continue  # a literal in the module's own code: the reference makes it itself
-            with torch.no_grad():
-                if place is not None and place.shape == weight.spec.shape and place.dtype == weight.spec.dtype:
-                    place.copy_(self.program.weights[weight.name])
-            if place is None or tensor_sha256(place) != weight.sha256:
-                raise Refusal(
-                    f"{self.program.source} builds no {weight.kind.value} {weight.target} that can hold the program's",
-                    limit=f"{weight.spec.dtype} of shape {list(weight.spec.shape)}",
-                    next_step="capture the program again from the factory as it is now",
-                )
+                if not torch.equal(places[name], value):
+                    places[name].copy_(value)
+        return self._module
 
 
-def _copied(value: torch.Tensor) -> torch.Tensor:
-    """Equal in bytes, strides and ``requires_grad``. A mode that widens gives wide ones."""
-    copied = value.detach().clone()
-    if copied.dtype is value.dtype:
-        storage = value.untyped_storage().clone()
-        copied.set_(storage, value.storage_offset(), value.shape, value.stride())  # type: ignore[arg-type]
-    return copied.requires_grad_(value.requires_grad)
+def reference_of_program(program: Program) -> Reference:
+    """Refuses a factory that no longer builds what the program's weights fit."""
+    weights = program.graph.weights.values()
+
+    def build() -> torch.nn.Module:
+        module = _original(program)
+        _load_weights(program, module)
+        return module
+
+    return Reference(
+        build,
+        leaves_of_program(program),
+        pytree.treespec_loads(program.in_spec),
+        parameter_names=[weight.target for weight in weights if weight.requires_grad],
+        buffer_names=[weight.target for weight in weights if weight.kind is WeightKind.BUFFER],
+    )
 
 
-def differentiable(outputs: Sequence[Any]) -> list[int]:
-    """Positions of the outputs that a gradient can be asked of."""
-    return [
-        position for position, value in enumerate(outputs) if isinstance(value, torch.Tensor) and value.requires_grad
-    ]
+def leaves_of_program(program: Program) -> tuple[Leaf, ...]:
+    return tuple(
+        Leaf(item.name, None, item.literal)
+        if item.spec is None
+        else Leaf(item.name, program.inputs[item.name], None, item.requires_grad)
+        for item in program.graph.inputs
+    )
 
 
-def _original(program: Program) -> torch.nn.Module:
-    if program.exported is None:
-        return built(program.source)[0]
-    return torch.export.load(io.BytesIO(program.exported)).module()
+def reference_of_source(source: str) -> Reference:
+    """Of a factory, ``package.module:name`` or ``path.py:name``, which is called once: it need not be seeded."""
+    torch.manual_seed(0)
+    module, args, kwargs = built(source)
+    leaves, in_spec = leaves_of(args, kwargs)
+    return Reference(lambda: copy.deepcopy(module), leaves, in_spec)
 
 
-def _places(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+def reference_of_module(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Reference:
+    """Of a live module, which is copied now and not touched again."""
+    leaves, in_spec = leaves_of(args, kwargs)
+    pristine = copy.deepcopy(module)
+    return Reference(lambda: copy.deepcopy(pristine), leaves, in_spec)
+
+
+def leaves_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Leaf, ...], pytree.TreeSpec]:
+    """The flat inputs of a call, named by their place (``args[0]``, ``kwargs['mask']``), and how to pack them."""
+    found, in_spec = pytree.tree_flatten_with_path((tuple(args), dict(kwargs)))
+    return tuple(_leaf(pytree.keystr(path), value) for path, value in found), in_spec
+
+
+def _leaf(path: str, value: Any) -> Leaf:
+    name = path.removeprefix("[0]") if path.startswith("[0]") else path.removeprefix("[1]")
+    name = f"args{name}" if path.startswith("[0]") else f"kwargs{name}"
+    if isinstance(value, torch.Tensor):
+        return Leaf(name, value.detach(), None, value.requires_grad)
+    return Leaf(name, None, value)
+
+
+def named_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Every tensor of the module that has a qualified name, tied ones under each of theirs."""
     found: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
     found |= dict(module.named_buffers(remove_duplicate=False))
@@ -162,3 +200,41 @@ def _places(module: torch.nn.Module) -> dict[str, torch.Tensor]:
             if isinstance(value, torch.Tensor):
                 found[f"{prefix}.{name}" if prefix else name] = value
     return found
+
+
+def _fresh(inputs: Mapping[str, torch.Tensor], wide: bool) -> dict[str, torch.Tensor]:
+    """Copies, one for each storage, so that what aliases goes on to. None is a view in autograd's eyes."""
+    storages: dict[tuple[int, torch.dtype], torch.UntypedStorage] = {}
+    made: dict[str, torch.Tensor] = {}
+    for name, value in inputs.items():
+        value = value.detach().resolve_conj().resolve_neg()
+        flat = torch.empty(0, dtype=value.dtype, device=value.device).set_(value.untyped_storage())  # type: ignore[arg-type]
+        key = (flat.data_ptr() or -1 - len(storages), value.dtype)
+        if key not in storages:
+            storages[key] = (widened(flat) if wide else flat).clone().untyped_storage()
+        empty = torch.empty(0, dtype=widened(value[:0] if value.dim() else value).dtype if wide else value.dtype)
+        made[name] = empty.set_(storages[key], value.storage_offset(), value.shape, value.stride())  # type: ignore[arg-type]
+    return made
+
+
+def _load_weights(program: Program, module: torch.nn.Module) -> None:
+    places = named_tensors(module)
+    for weight in program.graph.weights.values():
+        place = places.get(weight.target)
+        if place is None and weight.kind is WeightKind.CONSTANT:
+            continue  # a literal in the module's own code: the reference makes it itself
+        with torch.no_grad():
+            if place is not None and place.shape == weight.spec.shape and place.dtype == weight.spec.dtype:
+                place.copy_(program.weights[weight.name])
+        if place is None or tensor_sha256(place) != weight.sha256:
+            raise Refusal(
+                f"{program.source} builds no {weight.kind.value} {weight.target} that can hold the program's",
+                limit=f"{weight.spec.dtype} of shape {list(weight.spec.shape)}",
+                next_step="capture the program again from the factory as it is now",
+            )
+
+
+def _original(program: Program) -> torch.nn.Module:
+    if program.exported is None:
+        return built(program.source)[0]
+    return torch.export.load(io.BytesIO(program.exported)).module()

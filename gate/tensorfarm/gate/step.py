@@ -1,4 +1,4 @@
-"""One step of a gate run as a process of its own: ``python -m tensorfarm.gate.step NAME FOLDER``.
+"""One step of a gate run as a process of its own: ``python -m tensorfarm.gate.step NAME FOLDER [SESSION]``.
 
 The folder holds ``case.json``, the request that every step is given; the step leaves its result in ``NAME.json``.
 """
@@ -17,14 +17,17 @@ CASE = "case.json"
 FUNCTIONS = {
     "prepare": "tensorfarm.gate.judge:prepare",
     "run": "tensorfarm.gate.subject.run:run",
+    "run_sessions": "tensorfarm.gate.processes:run_sessions",
     "decide": "tensorfarm.gate.judge:decide",
 }
 
 
-def main(name: str, folder: Path) -> int:
+def main(name: str, folder: Path, session: str = "") -> int:
     """Exit code 0, or a refusal's. A step's module is imported here, so that a subject never loads the judge."""
     module, _, function = FUNCTIONS[name].partition(":")
     request = json.loads((folder / CASE).read_text())
+    if session:
+        request["session"] = session
     try:
         result: dict[str, Any] = getattr(importlib.import_module(module), function)(request)
     except Refusal as refusal:
@@ -35,4 +38,4 @@ def main(name: str, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2])))
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:4]))

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensorfarm.contract.outcome import Outcome, Status
-from tensorfarm.gate.checks import forward, gradient, identity, loading, metadata, mutation
 from tensorfarm.gate.finding import Finding
 
-REQUIRED = (identity.NAME, loading.NAME, metadata.NAME, mutation.NAME, forward.NAME)
+# Checks whose failure means that the artifact is another program, or does not own up to what it is.
+IDENTITY = ("identity", "manifest")
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,31 @@ class Verdict:
     message: str
     findings: tuple[Finding, ...]
 
+    def of_check(self, name: str) -> list[Finding]:
+        """What one family said."""
+        return [finding for finding in self.findings if finding.check_name == name]
 
-def verdict_of(findings: Sequence[Finding], mode: str, death_kind: str = "") -> Verdict:
-    """Compose. ``death_kind`` is set where the subject did not get as far as giving values."""
+
+def verdict_of(findings: Sequence[Finding], required: Sequence[str], death_kind: str = "") -> Verdict:
+    """Compose. ``required`` are the checks that must have said something; ``death_kind`` is set where the subject did
+    not get as far as giving values."""
     bad = [finding for finding in findings if finding.status is Status.FAIL]
-    drifted = [finding for finding in bad if finding.check_name == identity.NAME]
-    doubtful = [finding for finding in findings if finding.status in (Status.UNDECIDABLE, Status.NOT_RUN)]
+    drifted = [finding for finding in bad if finding.check_name in IDENTITY]
     if drifted:
         return _verdict(Status.FAIL, Outcome.SEMANTIC_DRIFT, drifted[0].what, drifted, findings)
     if bad:
         kind = death_kind or bad[0].check_name
         return _verdict(Status.FAIL, Outcome.CONFORMANCE_FAILURE, kind, bad, findings)
     ran = {finding.check_name for finding in findings}
-    required = (*REQUIRED, gradient.NAME) if mode == "training" else REQUIRED
     absent = [name for name in required if name not in ran]
-    if doubtful or absent:
-        missing = [Finding(name, name, Status.NOT_RUN, f"{name}: it did not run") for name in absent]
-        doubtful = [*doubtful, *missing]
-        kind = "undecidable" if any(item.status is Status.UNDECIDABLE for item in doubtful) else "not_run"
-        return _verdict(doubtful[0].status, Outcome.UNDECIDED, kind, doubtful, [*findings, *missing])
+    missing = [Finding(name, name, Status.NOT_RUN, f"{name}: it did not run") for name in absent]
+    doubts = (Status.UNDECIDABLE, Status.NOT_RUN)
+    doubtful = [*(finding for finding in findings if finding.status in doubts and finding.required), *missing]
+    if doubtful:
+        undecidable = [item for item in doubtful if item.status is Status.UNDECIDABLE]
+        kind = "undecidable" if undecidable else "not_run"
+        causes = undecidable or doubtful
+        return _verdict(causes[0].status, Outcome.UNDECIDED, kind, causes, [*findings, *missing])
     return Verdict(Status.PASS, Outcome.ADMITTED, "", "", tuple(findings))
 
 

@@ -25,6 +25,8 @@ COMPILE = "tensorfarm.farm.app.compiling:compile_and_describe"
 BENCH = "tensorfarm.farm.measure.pairs:measure"
 COMPARE = "tensorfarm.farm.measure.pairs:compare"
 REPRODUCE = "tensorfarm.farm.app.reproducing:write_reproducer"
+# Processes beside the main one that a full examination starts, one after the other.
+_MOST_SESSIONS = 12
 
 
 @dataclass(frozen=True)
@@ -118,15 +120,19 @@ class JobBook:
             "folder": str(self.layout.work / f"gate-{candidate_id[:16]}-{uuid.uuid4().hex[:8]}"),
             "oracle_cache": str(self.layout.oracle),
             "seed": self.config.seed,
+            "level": self.config.level,
+            "subject_seconds": self.config.limits.gate_seconds,
         }
 
     def _gate_steps(
         self, request: Mapping[str, Any], takes: Mapping[str, Sequence[str]] | None = None
     ) -> tuple[Step, ...]:
         seconds = self.config.limits.gate_seconds
+        others = self._step(GATE_STEPS["run_sessions"], "subject", _MOST_SESSIONS * seconds, request, takes=takes)
         return (
             self._step(GATE_STEPS["prepare"], "judge", seconds, request, takes=takes),
             self._step(GATE_STEPS["run"], "subject", seconds, request, tolerated=True, takes=takes),
+            *((others,) if self.config.several_sessions else ()),
             self._step(GATE_STEPS["decide"], "judge", seconds, request, takes=takes),
         )
 

@@ -36,7 +36,9 @@ from tensorfarm.contract.graph import Graph, OutputKind
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.switches import Switches
-from tensorfarm.gate.oracle import drawn_cotangents
+from tensorfarm.gate.calling import differentiable
+from tensorfarm.gate.cotangents import cotangents_of
+from tensorfarm.gate.trial import Cotangent
 
 # Each of the two runs imports torch and, for Inductor, compiles the whole program.
 _SECONDS = {"fx": 120.0, "inductor": 300.0}
@@ -89,7 +91,7 @@ class _Cotangents:
         weights = {name: tensor.clone() for name, tensor in program.weights.items()}
         values = executable(program.graph, weights)(*_inputs(program).values())
         places = [at for at, output in enumerate(program.graph.outputs) if output.kind is OutputKind.USER]
-        drawn = drawn_cotangents(values, failure.seed)
+        drawn = cotangents_of(values, differentiable(values), Cotangent.NORMAL, failure.seed)
         return _Cotangents([places[position] for position in drawn], list(drawn.values()))
 
 

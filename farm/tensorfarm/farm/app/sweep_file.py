@@ -24,6 +24,7 @@ from tensorfarm.farm.pipeline.plan import BisectPlan, Plan, PlannedProgram
 
 DEFAULT_THRESHOLD = 0.1
 DEFAULT_WIDTH = 2
+DEFAULT_LEVEL = "quick"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _GIB = 1 << 30
 _STRICT: Mapping[str, Any] = {"may_change": [*MAY_CHANGE], "must_not_change": [*MUST_NOT_CHANGE]}
@@ -63,6 +64,7 @@ class SweepConfig:
     ``python_path`` holds absolute folders. ``pairs`` is the number of ABBA pairs of a measurement, 0 for none;
     ``threshold`` the slow-down that matters, as a share of the baseline's time; ``fresh_hours`` how long a measurement
     is fresh, None where that is no matter. ``lock`` is the absolute path of the approvals, empty where there are none.
+    ``level`` is how much the gate asks of a candidate: quick, standard or full.
     """
 
     name: str
@@ -78,11 +80,17 @@ class SweepConfig:
     lock: str
     bisect: BisectPlan
     budget: Budget
+    level: str
 
     @property
     def judged_under(self) -> str:
         """Hash of everything that a verdict depends on besides program, artifact and gate."""
-        return sha256_json([parse_contract(self.contract).hash, self.ir_contract, self.seed])
+        return sha256_json([parse_contract(self.contract).hash, self.ir_contract, self.seed, self.level])
+
+    @property
+    def several_sessions(self) -> bool:
+        """Whether a subject may be asked to run in more processes than one."""
+        return self.level != DEFAULT_LEVEL or len(parse_contract(self.contract).devices) > 1
 
     @property
     def plan(self) -> Plan:
@@ -113,6 +121,7 @@ class SweepConfig:
             fresh_hours=value.get("fresh_hours"),
             bisect=BisectPlan(**value.get("bisect", {})),
             budget=Budget(**value.get("budget", {})),
+            level=value.get("level", DEFAULT_LEVEL),
         )
 
 
@@ -151,6 +160,7 @@ def config_of(value: Mapping[str, Any], folder: Path, lock: Path | None = None) 
         lock=_lock(lock or (folder / value["lock"] if "lock" in value else None), folder),
         bisect=_bisect_plan(value.get("bisect", {})),
         budget=Budget(**value.get("budget", {})),
+        level=value.get("level", DEFAULT_LEVEL),
     )
 
 

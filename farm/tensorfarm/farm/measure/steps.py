@@ -14,17 +14,20 @@ from torch.utils import _pytree as pytree
 
 from tensorfarm.contract.program import Program
 from tensorfarm.farm.measure.sides import Step
-from tensorfarm.gate.reference import Reference
+from tensorfarm.gate.calling import differentiated
+from tensorfarm.gate.reference import reference_of_program
 from tensorfarm.gate.subject.load import load_artifact
 
 
 def eager_step(request: Mapping[str, Any]) -> Step:
     """The program's original module. ``request``: program (path), program_sha256, mode, seed, threads."""
-    reference = Reference(_program(request))
-    inputs = reference.fresh_inputs(wide=False)
-    args, kwargs = reference.arguments(inputs)
-    differentiated = list(reference.differentiated(inputs).values())
-    return _step(lambda: pytree.tree_leaves(reference.module(*args, **kwargs)), differentiated, request["mode"])
+    program = _program(request)
+    reference = reference_of_program(program)
+    callee = reference.fresh("", changes=False)
+    leaves = reference.arguments(program.inputs, {}, wide=False)
+    args, kwargs = pytree.tree_unflatten(list(leaves.values()), reference.in_spec)
+    wanted = list(differentiated(callee, leaves).values())
+    return _step(lambda: pytree.tree_leaves(callee.module(*args, **kwargs)), wanted, request["mode"])
 
 
 def artifact_step(request: Mapping[str, Any], artifact: Mapping[str, str]) -> Step:
@@ -36,18 +39,13 @@ def artifact_step(request: Mapping[str, Any], artifact: Mapping[str, str]) -> St
     """
     program = _program(request)
     loaded = load_artifact(Path(artifact["artifact"]), artifact["artifact_sha256"], artifact["candidate_id"])
-    inputs = {
-        item.name: program.inputs[item.name]
-        .detach()
-        .clone(memory_format=torch.preserve_format)
-        .requires_grad_(item.requires_grad)
-        for item in program.graph.inputs
-        if item.spec is not None
-    }
-    own = {**loaded.parameters, **inputs}
-    wanted = [weight.name for weight in program.graph.weights.values() if weight.requires_grad]
-    wanted += [item.name for item in program.graph.inputs if item.requires_grad]
-    return _step(lambda: loaded.call(*inputs.values()), [own[name] for name in wanted], request["mode"])
+    reference = reference_of_program(program)
+    leaves = reference.arguments(program.inputs, {}, wide=False)
+    own = {**loaded.parameters, **{f"input:{name}": value for name, value in leaves.items()}}
+    trained = [weight.target for weight in program.graph.weights.values() if weight.requires_grad]
+    wanted = [own[name] for name in trained]
+    wanted += [value for value in leaves.values() if isinstance(value, torch.Tensor) and value.requires_grad]
+    return _step(lambda: loaded.call(leaves).leaves, wanted, request["mode"])
 
 
 def _program(request: Mapping[str, Any]) -> Program:

@@ -111,9 +111,11 @@ def _most_telling(failed: Sequence[Row]) -> Row:
     return min(failed, key=lambda row: (_rank(row), -float(row.get("observed_over_limit") or 0.0)))
 
 
-def _rank(row: Row) -> int:
+def _rank(row: Row) -> tuple[bool, int]:
+    """What the example inputs show comes first: a script has no others."""
     name = row["check_name"]
-    return _WITH_VALUES.index(name) if name in _WITH_VALUES else len(_WITH_VALUES)
+    elsewhere = (row.get("input_suite"), row.get("layout")) != ("example", "as_captured")
+    return elsewhere, _WITH_VALUES.index(name) if name in _WITH_VALUES else len(_WITH_VALUES)
 
 
 def answer(failure: str, status: str, outcome: str, kind: str, findings: Sequence[Row]) -> Answer:

@@ -1,44 +1,49 @@
-"""F1 and F5, forward: every floating output, element by element, within the budget that its condition number earns.
+"""F1, forward: every floating output, element by element, within the budget that its condition number earns.
 
 No norms: one wrong lane in a million is a fault. A whole verdict without one compared element is no verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from tensorfarm.contract.numerics import NumericalContract
-from tensorfarm.contract.outcome import Status
-from tensorfarm.gate.agreement import agreement
-from tensorfarm.gate.expectation import Expectation, Expected
-from tensorfarm.gate.finding import Finding, drawn, passed
-from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.compared import Place, agreements, is_floating, walk
+from tensorfarm.gate.evidence import Evidence
+from tensorfarm.gate.finding import Finding, inapplicable
+from tensorfarm.gate.inputs import example
+from tensorfarm.gate.planted import past_its_limit, planted
+from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.trial import Trial
 
 NAME = "forward"
+FAMILY = "F1"
+LEVEL = Level.QUICK
+COST = 10
 
 
-def check(
-    contract: NumericalContract, expectation: Expectation, seen: Observation, others: Sequence[Finding]
-) -> list[Finding]:
-    """One finding for each floating output, or one for all where there is none.
+def trials(setting: Setting) -> list[Trial]:
+    return [example.trial(setting)]
 
-    ``others`` are those about integers and about what was written to: their elements count as compared too.
-    """
-    if expectation.random:
-        return [drawn(NAME, "outputs")]
-    found = [
-        agreement(
-            NAME,
-            f"output {position}",
-            seen.outputs.get(position),
-            expected,
-            contract.outputs,
-            contract.digits_undecidable_below,
-        )
-        for position, expected in enumerate(expectation.outputs)
-        if isinstance(expected, Expected) and (expected.eager.is_floating_point() or expected.eager.is_complex())
-    ]
-    if not any(finding.n_elements or finding.status is Status.FAIL for finding in (*found, *others)):
-        message = "outputs: not one element could be compared; give example inputs whose outputs are not empty"
-        found.append(Finding(NAME, "outputs", Status.NOT_RUN, message))
-    return found or [passed(NAME, "outputs")]
+
+def check(evidence: Evidence) -> list[Finding]:
+    """One finding for each floating output. Where none has an element, integers or writes to inputs have to do."""
+
+    def compare(place: Place) -> Iterable[Finding]:
+        return agreements(evidence, NAME, place, ("output",), is_floating)
+
+    done = walk(evidence, NAME, (example.NAME,), compare)
+    if not done.decided() and _is_compared_elsewhere(evidence):
+        reason = f"{NAME}: no floating output has an element; integers and mutation compare what there is"
+        return [*done.found, inapplicable(NAME, reason)]
+    return done.settled()
+
+
+def canary(evidence: Evidence) -> Evidence | None:
+    return planted(evidence, (example.NAME,), ("output",), past_its_limit(evidence.setting.contract))
+
+
+def _is_compared_elsewhere(evidence: Evidence) -> bool:
+    return any(
+        wanted.changed or any(value.numel() for value in wanted.eager.named("output").values())
+        for _, wanted, _ in evidence.pairs(example.NAME)
+    )

@@ -1,44 +1,72 @@
 """F6, gradient: vector-Jacobian products against the reference's autograd, for every trained weight and wanting input.
 
-The forward pass is right in most reported gradient faults. A gradient is None exactly where the reference's is.
-
-Gradients are parts of one vector. Some are zero in the reals (a key's bias before a softmax) and hold nothing but
-rounding: their limits are small beside the typical part, so they are decided by that scale and not by their own.
+The forward pass is right in most reported gradient faults. A gradient is None exactly where the reference's is. Several
+cotangents are given: one of stride 0, as a sum hands back, one in another memory layout than its output, one that is
+zero but for an element. At ties of maxima the gradient goes where the reference sends it.
 """
 
 from __future__ import annotations
 
-from statistics import median
+from collections.abc import Iterable
+from dataclasses import replace
 
-from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.outcome import Status
-from tensorfarm.contract.program import Program
-from tensorfarm.gate.agreement import agreement, root_mean_square
-from tensorfarm.gate.expectation import Expectation
-from tensorfarm.gate.finding import Finding, drawn, failed, passed
-from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.compared import Place, agreements, walk
+from tensorfarm.gate.evidence import Evidence
+from tensorfarm.gate.finding import Finding, inapplicable
+from tensorfarm.gate.inputs import example, ties
+from tensorfarm.gate.planted import past_its_limit, planted
+from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.trial import Cotangent, Derivative, Trial
 
 NAME = "gradient"
+FAMILY = "F6"
+LEVEL = Level.QUICK
+COST = 30
 
 
-def check(program: Program, contract: NumericalContract, expectation: Expectation, seen: Observation) -> list[Finding]:
-    """One finding for each gradient. Not run where the program has nothing to differentiate."""
-    if expectation.random:
-        return [drawn(NAME, "gradients")]
-    if not any(expectation.gradients.values()):
-        message = "gradients: no output has a gradient by a weight or an input"
-        return [Finding(NAME, "gradients", Status.NOT_RUN, f'{message}; sweep it with "mode: inference"')]
-    scale = median(root_mean_square(item.exact) for item in expectation.gradients.values() if item is not None)
-    weights = program.graph.weights
-    found: list[Finding] = []
-    for name, expected in expectation.gradients.items():
-        what = f"gradient {weights[name].target if name in weights else name}"
-        given = seen.gradients.get(name)
-        if expected is not None:
-            digits = contract.digits_undecidable_below
-            found.append(agreement(NAME, what, given, expected, contract.gradients, digits, scale))
-        elif given is not None:
-            found.append(failed(NAME, what, "the reference has none there"))
-        else:
-            found.append(passed(NAME, what))
-    return found
+def trials(setting: Setting) -> list[Trial]:
+    """``example``, ``cotangent:KIND`` from the standard level on, ``ties`` at the full one. None for inference."""
+    if not _applies(setting):
+        return []
+    plain = example.trial(setting)
+    found: list[Trial | None] = [plain]
+    if setting.level >= Level.STANDARD:
+        kinds = [Cotangent(kind) for kind in setting.contract.cotangents if kind != Cotangent.NORMAL]
+        found += [_with_cotangent(plain, kind) for kind in kinds]
+    if setting.level is Level.FULL:
+        found.append(ties.trial(setting))
+    return [trial for trial in found if trial is not None]
+
+
+def check(evidence: Evidence) -> list[Finding]:
+    """One finding for each gradient of each trial. Not run where the program has nothing to differentiate."""
+    setting = evidence.setting
+    if not _applies(setting):
+        return [inapplicable(NAME, f"{NAME}: the subject is judged for inference")]
+
+    def compare(place: Place) -> Iterable[Finding]:
+        return agreements(evidence, NAME, place, ("gradient",))
+
+    done = walk(evidence, NAME, _names(evidence), compare)
+    if not done.found and done.asked > done.silent:
+        message = f'{NAME}: no output has a gradient by a weight or an input; judge it with "mode: inference"'
+        return [Finding(NAME, "gradients", Status.NOT_RUN, message)]
+    return done.settled()
+
+
+def canary(evidence: Evidence) -> Evidence | None:
+    return planted(evidence, _names(evidence), ("gradient",), past_its_limit(evidence.setting.contract, "gradient"))
+
+
+def _applies(setting: Setting) -> bool:
+    return setting.mode == "training" and setting.facts.trainable
+
+
+def _names(evidence: Evidence) -> list[str]:
+    return [trial.name for trial in trials(evidence.setting)]
+
+
+def _with_cotangent(plain: Trial, kind: Cotangent) -> Trial:
+    calls = tuple(replace(call, derivative=Derivative.VJP, cotangent=kind) for call in plain.calls)
+    return replace(plain, name=f"cotangent:{kind.value}", calls=calls)

@@ -1,24 +1,29 @@
-"""Did the subject run these bytes, and nothing that was compiled on the way? Comes before any value is looked at."""
+"""Did the subject run what it was asked to, these bytes and nothing compiled on the way? Comes before any value.
+
+How a subject died is a finding with the signal's name. An artifact carries its code; other subjects may compile.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tensorfarm.contract.artifact import Artifact
 from tensorfarm.contract.exchange import SubjectReport
 from tensorfarm.contract.outcome import FailureKind
 from tensorfarm.gate.finding import Finding, failed, passed
+from tensorfarm.gate.setting import Level
 
-NAME = "loading"
+NAME, FAMILY, LEVEL, COST = "loading", "F11", Level.QUICK, 2
 RECOMPILE, ERROR = "recompile", "error"
 _OF_DEATH = {"timeout": FailureKind.TIMEOUT, "out_of_memory": FailureKind.OUT_OF_MEMORY}
 
 
 def check(
-    artifact: Artifact, report: SubjectReport | None, death: Mapping[str, Any] | None, unreadable: str
+    artifact: Artifact | None, report: SubjectReport | None, death: Mapping[str, Any] | None, unreadable: str
 ) -> tuple[Finding, str]:
-    """The finding, and the outcome's kind where it fails."""
+    """The finding of one session, and the outcome's kind where it fails. ``artifact`` is None where none is judged."""
     if death is not None:
         told = death.get("message") or death.get("kind")
         if death.get("status") == "raised":
@@ -32,11 +37,24 @@ def check(
         return failed(NAME, "subject", "it left no report"), FailureKind.CRASH.value
     if report.error:
         return failed(NAME, "subject", report.error), str(report.evidence.get("error_kind", ERROR))
+    told = None if artifact is None else _other_code(artifact, report)
+    if told:
+        return failed(NAME, "subject", told[0]), told[1]
+    return passed(NAME, "subject", sum(map(len, report.calls.values()))), ""
+
+
+def canary(report: SubjectReport) -> SubjectReport:
+    """The report of a subject that could not be loaded."""
+    return replace(report, error="planted: it could not be loaded")
+
+
+def _other_code(artifact: Artifact, report: SubjectReport) -> tuple[str, str] | None:
+    """Why it was not the artifact's code that ran, and the outcome's kind."""
     if report.artifact_sha256 != artifact.sha256:
-        return failed(NAME, "subject", f"it ran {report.artifact_sha256[:12]}, not these bytes"), ERROR
+        return f"it ran {report.artifact_sha256[:12]}, not these bytes", ERROR
     misses = [f"{name} {count}" for name, count in sorted(report.evidence.items()) if "_miss" in name and count]
     if misses:
-        return failed(NAME, "subject", f"it compiled while loading: {', '.join(misses)}"), RECOMPILE
-    if artifact.runtime == "inductor" and not report.evidence.get("autograd_cache_hit"):
-        return failed(NAME, "subject", "no compile cache answered, so other code than the artifact's ran"), RECOMPILE
-    return passed(NAME, "subject"), ""
+        return f"it compiled while loading: {', '.join(misses)}", RECOMPILE
+    if artifact.runtime == "inductor" and report.calls and not report.evidence.get("autograd_cache_hit"):
+        return "no compile cache answered, so other code than the artifact's ran", RECOMPILE
+    return None

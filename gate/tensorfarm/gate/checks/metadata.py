@@ -1,53 +1,142 @@
-"""F22, metadata: number of outputs; dtype, shape, stride and ``requires_grad`` of each, as the eager original has them.
+"""F22, metadata: number of outputs and how they are packed; dtype, shape, strides and gradient flags of each.
 
 Comes before any comparison of values, so that nothing is broadcast. Strides of dimensions of size one, and of empty
-tensors, mean nothing and are left out.
+tensors, mean nothing and are left out. Whether an output is a leaf is not asked of one that shares the memory of an
+input: a copy of that input is no leaf, and harms nobody.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from tensorfarm.gate.expectation import Expectation, Expected
-from tensorfarm.gate.finding import Finding, failed, passed
+from tensorfarm.contract.numerics import NumericalContract
+from tensorfarm.gate.evidence import Evidence
+from tensorfarm.gate.expectation import Expectation
+from tensorfarm.gate.finding import Finding, failed, inapplicable, passed
+from tensorfarm.gate.inputs import example
 from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.trial import Trial
 
-NAME = "metadata"
-
-
-def check(expectation: Expectation, seen: Observation) -> list[Finding]:
-    wanted, given = len(expectation.outputs), seen.output_count()
-    if wanted != given:
-        return [failed(NAME, "outputs", f"expected {wanted}, seen {given}")]
-    return [_output(position, value, seen) for position, value in enumerate(expectation.outputs)]
+NAME, FAMILY, LEVEL, COST = "metadata", "F22", Level.QUICK, 10
+_LITERAL_DIGITS = 2.0**-12
 
 
-def _output(position: int, expected: Expected | Any, seen: Observation) -> Finding:
+def trials(setting: Setting) -> list[Trial]:
+    return [example.trial(setting)]
+
+
+def check(evidence: Evidence) -> list[Finding]:
+    """One finding for each output of each call that gave some."""
+    contract, found = evidence.setting.contract, list[Finding]()
+    for _, wanted, given in evidence.pairs(example.NAME):
+        if _answered(wanted.eager) and _answered(given):
+            found += _call(contract, wanted.eager, given, _borrowed(wanted))
+    return found or [inapplicable(NAME, "metadata: every call raised; see errors")]
+
+
+def canary(evidence: Evidence) -> Evidence | None:
+    """One flag turned: whether the first output wants a gradient."""
+    for number, wanted, given in evidence.pairs(example.NAME):
+        flags = given.report.requires_grad
+        if flags and _answered(wanted.eager) and _answered(given):
+            position = min(flags, key=int)
+            turned = replace(given.report, requires_grad={**flags, position: not flags[position]})
+            return evidence.with_seen(example.NAME, number, replace(given, report=turned))
+    return None
+
+
+def _answered(seen: Observation) -> bool:
+    """Its forward pass did: a wrong shape makes the backward pass raise, and is to be named all the same."""
+    return not seen.report.error or seen.report.stage != "forward"
+
+
+def _call(
+    contract: NumericalContract, wanted: Observation, given: Observation, borrowed: frozenset[str]
+) -> Iterator[Finding]:
+    if contract.metadata.arity == "exact":
+        if wanted.output_count() != given.output_count():
+            yield failed(NAME, "outputs", f"expected {wanted.output_count()}, seen {given.output_count()}")
+            return
+        packing = wanted.report.structure, given.report.structure
+        if all(packing) and packing[0] != packing[1]:
+            yield failed(NAME, "outputs", f"expected them as {packing[0]}, seen {packing[1]}")
+    for position in sorted(wanted.named("output").keys() | wanted.report.literals.keys(), key=int):
+        yield _output(contract, position, wanted, given, position in borrowed)
+
+
+def _borrowed(wanted: Expectation) -> frozenset[str]:
+    """Outputs that share memory with an input in the original."""
+    pairs = wanted.eager.report.aliases
+    return frozenset(
+        key.removeprefix("output:")
+        for left, right in pairs
+        for key, other in ((left, right), (right, left))
+        if key.startswith("output:") and other.startswith("input:")
+    )
+
+
+def _output(
+    contract: NumericalContract, position: str, wanted: Observation, given: Observation, borrowed: bool
+) -> Finding:
     what = f"output {position}"
-    tensor = seen.outputs.get(position)
-    if not isinstance(expected, Expected):
-        given = seen.literals.get(position, tensor)
-        same = type(given) is type(expected) and given == expected
-        return passed(NAME, what) if same else failed(NAME, what, f"expected {expected!r}, seen {given!r}")
-    if tensor is None:
-        return failed(NAME, what, f"expected a tensor, seen {seen.literals.get(position)!r}")
-    differences = "; ".join(_differences(expected, tensor, seen.requires_grad.get(position, False)))
-    return failed(NAME, what, differences) if differences else passed(NAME, what)
+    expected, seen = wanted.tensors.get(f"output:{position}"), given.tensors.get(f"output:{position}")
+    if expected is None:
+        literal, told = wanted.report.literals[position], given.report.literals.get(position, seen)
+        if not _alike(literal, told):
+            return failed(NAME, what, f"expected {literal!r}, seen {told!r}")
+        return passed(NAME, what, 1)
+    if seen is None:
+        return failed(NAME, what, f"expected a tensor, seen {given.report.literals.get(position)!r}")
+    differences = [*_of_tensor(contract, expected, seen), *_of_flags(contract, position, wanted, given, borrowed)]
+    return failed(NAME, what, "; ".join(differences)) if differences else passed(NAME, what, 1)
 
 
-def _differences(expected: Expected, tensor: torch.Tensor, requires_grad: bool) -> Iterator[str]:
-    eager = expected.eager
-    if tensor.dtype != eager.dtype:
-        yield f"expected dtype {eager.dtype}, seen {tensor.dtype}"
-    if tensor.shape != eager.shape:
-        yield f"expected shape {list(eager.shape)}, seen {list(tensor.shape)}"
-    elif _strides(tensor) != _strides(eager):
-        yield f"expected strides {list(eager.stride())}, seen {list(tensor.stride())}"
-    if requires_grad != expected.requires_grad:
-        yield f"expected requires_grad {expected.requires_grad}, seen {requires_grad}"
+def _alike(expected: Any, seen: Any) -> bool:
+    """Numbers that a program computes and returns as Python's own are rounded otherwise, and need half their digits."""
+    wanted, given = _number(expected), _number(seen)
+    if wanted is None or given is None or not math.isfinite(wanted):
+        return type(expected) is type(seen) and repr(expected) == repr(seen)
+    return math.isclose(wanted, given, rel_tol=_LITERAL_DIGITS, abs_tol=_LITERAL_DIGITS)
+
+
+def _number(literal: Any) -> float | None:
+    """A float, which a report holds as hexadecimal text; None of any other literal."""
+    if not isinstance(literal, str) or "0x" not in literal:
+        return None
+    try:
+        return float.fromhex(literal)
+    except ValueError:
+        return None
+
+
+def _of_tensor(contract: NumericalContract, expected: torch.Tensor, seen: torch.Tensor) -> Iterator[str]:
+    exact = contract.metadata
+    if exact.dtype == "exact" and seen.dtype != expected.dtype:
+        yield f"expected dtype {expected.dtype}, seen {seen.dtype}"
+    if seen.shape != expected.shape:
+        if exact.shape == "exact":
+            yield f"expected shape {list(expected.shape)}, seen {list(seen.shape)}"
+    elif contract.strides == "as_reference" and _strides(seen) != _strides(expected):
+        yield f"expected strides {list(expected.stride())}, seen {list(seen.stride())}"
+
+
+def _of_flags(
+    contract: NumericalContract, position: str, wanted: Observation, given: Observation, borrowed: bool
+) -> Iterator[str]:
+    expected, seen = (item.report.requires_grad.get(position, False) for item in (wanted, given))
+    if expected != seen:
+        if contract.metadata.requires_grad == "exact":
+            yield f"expected requires_grad {expected}, seen {seen}"
+        return
+    leaf, told = (item.report.is_leaf.get(position, True) for item in (wanted, given))
+    if contract.metadata.is_leaf == "exact" and expected and not borrowed and leaf != told:
+        yield f"expected is_leaf {leaf}, seen {told}"
 
 
 def _strides(tensor: torch.Tensor) -> list[int]:

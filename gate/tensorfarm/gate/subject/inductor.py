@@ -10,17 +10,19 @@ import shutil
 from pathlib import Path
 
 from tensorfarm.contract import inductor_runtime
-from tensorfarm.contract.artifact import RUNTIME_FOLDER, Artifact
+from tensorfarm.contract.artifact import RUNTIME_FOLDER, Artifact, open_artifact
 from tensorfarm.contract.bundle import Bundle
 from tensorfarm.contract.executable import executable
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate.subject.load import Loaded
+from tensorfarm.gate.subject.specialised import of_graph, refuse_another_device, tensors_of_graph
 
 _LOCKS = "locks"  # Inductor's own, empty and of no consequence
 
 
-def load(artifact: Artifact) -> Loaded:
+def load_artifact(artifact: Artifact, device: str) -> Loaded:
     """Unpack where needed and set up the call. A cache that does not answer raises ``RecompileBlocked`` in the call."""
+    refuse_another_device("cpu", device)
     place = Path(artifact.options["build_path"])
     here = inductor_runtime.build_path(artifact.candidate_id)
     if place != here:
@@ -33,9 +35,18 @@ def load(artifact: Artifact) -> Loaded:
         _unpack(artifact, place)
     inductor_runtime.apply_settings(place, artifact.options["settings"])
     inductor_runtime.block_compilation()
+    return _called_through_the_caches(artifact)
+
+
+def _called_through_the_caches(artifact: Artifact) -> Loaded:
+    """What is left to do for a second one: the process stays as it was set up."""
     module = executable(artifact.graph, artifact.weights)
-    call = inductor_runtime.compiled(module)
-    return Loaded(artifact, call, module, lambda: {"runtime": "inductor", **inductor_runtime.cache_evidence()})
+    return Loaded(
+        run=of_graph(artifact.graph, inductor_runtime.compiled(module)),
+        evidence=lambda: {"runtime": "inductor", **inductor_runtime.cache_evidence()},
+        fresh=lambda: _called_through_the_caches(open_artifact(artifact.path, artifact.sha256)),
+        tensors=lambda: tensors_of_graph(artifact.graph, dict(module.state_dict(keep_vars=True))),
+    )
 
 
 def _unpack(artifact: Artifact, place: Path) -> None:

@@ -1,12 +1,13 @@
-"""One run of an artifact for the judge: inputs from a file, everything that came out into files.
+"""One session of a subject for the judge: trials from a file, everything that came out into files.
 
-The inputs are passed as they are, not as copies, so that a write to them shows. Nothing here judges.
+Each trial has a fresh subject. Inputs are passed as they are, not as copies, so that a write to them shows. Nothing
+here judges.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,89 +18,102 @@ from tensorfarm.contract.exchange import (
     INPUTS,
     OUTPUTS,
     REQUEST,
+    CallReport,
     SubjectReport,
     SubjectRequest,
+    TrialRequest,
     read_request,
+    tensor_key,
     write_report,
 )
 from tensorfarm.contract.refusal import one_line
 from tensorfarm.contract.tensors import read_tensors, write_tensors
+from tensorfarm.gate import between, devices
+from tensorfarm.gate.calling import observed, on_device
+from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.seal import COMPILERS, install
-from tensorfarm.gate.subject.load import Loaded, load_artifact
+from tensorfarm.gate.subject.load import Loaded, load
+from tensorfarm.gate.trial import MAIN, Derivative
+from tensorfarm.gate.variant import varied
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Step of the farm. ``request``: ``folder`` (holds the judge's request and inputs), ``threads``.
+    """Step of the farm. ``request``: ``folder`` (holds the judge's request and inputs), ``session``, ``threads``.
 
     Runs nothing where the judge has already found that the artifact is another program.
     """
-    folder = Path(request["folder"])
-    torch.set_num_threads(int(request.get("threads", 1)))
+    folder, session = Path(request["folder"]), str(request.get("session") or MAIN.name)
     seal = install(COMPILERS)
     if not (folder / REQUEST).is_file():
         return {"skipped": "the judge asked for nothing: the artifact is not the program"}
     asked = read_request(folder)
-    report = SubjectReport(artifact_sha256=asked.artifact_sha256)
+    out = folder / session
+    out.mkdir(exist_ok=True)
+    device = str(asked.sessions[session]["device"])
+    devices.enter(device)
+    torch.set_num_threads(int(asked.sessions[session]["threads"]))
     started = time.perf_counter()
+    stored = on_device(read_tensors(folder / INPUTS), device)
+    report = _report(asked, session, device, stored, out)
+    write_report(out, replace(report, seconds=time.perf_counter() - started))
+    return {"error": report.error, "attempts": seal.attempts}
+
+
+def _report(
+    asked: SubjectRequest, session: str, device: str, stored: Mapping[str, torch.Tensor], out: Path
+) -> SubjectReport:
+    calls: dict[str, tuple[CallReport, ...]] = {}
+    written: dict[str, torch.Tensor] = {}
+    report = SubjectReport(artifact_sha256=str(asked.subject.get("sha256", "")))
+    plain: Loaded | None = None
     try:
-        loaded = load_artifact(Path(asked.artifact), asked.artifact_sha256, asked.candidate_id)
-        report = _called(folder, asked, loaded, report)
+        for trial in asked.trials:
+            if session not in trial.sessions:
+                continue
+            if trial.variant:
+                loaded = load(
+                    asked.subject, asked, device, lambda module, variant=trial.variant: varied(module, variant)
+                )
+            else:
+                loaded = plain = load(asked.subject, asked, device) if plain is None else plain.fresh()
+            seen = _called(loaded, asked, trial, stored)
+            calls[trial.name] = tuple(one.report for one in seen)
+            for number, one in enumerate(seen):
+                written |= {tensor_key(trial.name, number, key): value for key, value in one.tensors.items()}
+            report = replace(report, calls=calls, evidence={**report.evidence, **loaded.evidence()})
     except Exception as error:
-        report = replace(report, error=one_line(error), evidence={"error_kind": "error"})
+        report = replace(report, calls=calls, error=one_line(error), evidence={"error_kind": "error"})
     except BaseException as error:
         # The cache code of Inductor swallows exceptions, so a blocked compilation is no Exception.
         if type(error).__name__ != "RecompileBlocked":
             raise
-        report = replace(report, error=one_line(error), evidence={"error_kind": "recompile"})
-    write_report(folder, replace(report, seconds=time.perf_counter() - started))
-    return {"error": report.error, "attempts": seal.attempts}
+        report = replace(report, calls=calls, error=one_line(error), evidence={"error_kind": "recompile"})
+    write_tensors(out / OUTPUTS, written)
+    return report
 
 
-def _called(folder: Path, asked: SubjectRequest, loaded: Loaded, report: SubjectReport) -> SubjectReport:
-    stored = read_tensors(folder / INPUTS)
-    inputs = {
-        item.name: stored[f"input:{item.name}"].requires_grad_(item.requires_grad)
-        for item in loaded.artifact.graph.inputs
-        if item.spec is not None
-    }
-    training = asked.mode == "training"
-    with torch.set_grad_enabled(training):
-        outputs = tuple(loaded.call(*inputs.values()))
-    tensors = {position: value for position, value in enumerate(outputs) if isinstance(value, torch.Tensor)}
-    written = {f"output:{position}": value for position, value in tensors.items()}
-    requires_grad = {str(position): value.requires_grad for position, value in tensors.items()}
-    if training:
-        cotangents = {
-            int(key.removeprefix("cotangent:")): value for key, value in stored.items() if key.startswith("cotangent:")
+def _called(
+    loaded: Loaded, asked: SubjectRequest, trial: TrialRequest, stored: Mapping[str, torch.Tensor]
+) -> list[Observation]:
+    seen: list[Observation] = []
+    for number, call in enumerate(trial.calls):
+        if call.between and loaded.module is not None:
+            between.apply(loaded.module, call.between, number)
+        leaves: dict[str, Any] = {}
+        for leaf in asked.leaves:
+            name, key = leaf["name"], tensor_key(trial.name, number, f"input:{leaf['name']}")
+            if key in stored:
+                value = stored[key]
+                leaves[name] = value.requires_grad_(bool(leaf["requires_grad"]) and value.is_floating_point())
+            else:
+                leaves[name] = call.literals.get(name, leaf["literal"])
+        given = {
+            position: stored[tensor_key(trial.name, number, f"cotangent:{position}")] for position in call.cotangents
         }
-        written |= _gradients(loaded, inputs, tensors, cotangents)
-    written |= {f"input:{name}": value for name, value in inputs.items()}
-    written |= {f"buffer:{name}": value for name, value in loaded.buffers.items()}
-    write_tensors(folder / OUTPUTS, {key: value.detach() for key, value in written.items()})
-    return replace(
-        report,
-        requires_grad=requires_grad,
-        literals={str(position): value for position, value in enumerate(outputs) if position not in tensors},
-        evidence=loaded.evidence(),
-    )
 
+        def vectors(values: Sequence[Any], given: Mapping[int, torch.Tensor] = given) -> Mapping[int, torch.Tensor]:
+            return {position: vector for position, vector in given.items() if position < len(values)}
 
-def _gradients(
-    loaded: Loaded,
-    inputs: Mapping[str, torch.Tensor],
-    outputs: Mapping[int, torch.Tensor],
-    cotangents: Mapping[int, torch.Tensor],
-) -> dict[str, torch.Tensor]:
-    """Gradients that exist, by ``gradient:NAME``. An output that has no graph is left out: its flag says so."""
-    wanted = {name: value for name, value in (*loaded.parameters.items(), *inputs.items()) if value.requires_grad}
-    roots = [position for position in cotangents if position in outputs and outputs[position].requires_grad]
-    if not wanted or not roots:
-        return {}
-    seen = torch.autograd.grad(
-        [outputs[position] for position in roots],
-        list(wanted.values()),
-        [cotangents[position] for position in roots],
-        allow_unused=True,
-    )
-    found: dict[str, torch.Tensor | None] = dict(zip(wanted, seen, strict=True))
-    return {f"gradient:{name}": value for name, value in found.items() if value is not None}
+        last = number + 1 == len(trial.calls)
+        seen.append(observed(loaded, leaves, Derivative(call.derivative), vectors, call.seed, copied=not last))
+    return seen

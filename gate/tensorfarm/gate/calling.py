@@ -1,0 +1,255 @@
+"""One call of something by its leaves, and all that can be seen of it. The original and every subject are called here.
+
+Invariant: whoever is called, the same is looked at; nothing here knows which of them is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch.autograd import forward_ad
+
+from tensorfarm.contract.exchange import CallReport
+from tensorfarm.contract.refusal import one_line
+from tensorfarm.gate.aliases import aliases
+from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.process_state import process_state
+from tensorfarm.gate.trial import Derivative
+
+# Cotangents by the flat outputs, tangents by the flat inputs: positions to tensors.
+Vectors = Callable[[Sequence[Any]], Mapping[int, torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a call gave: flat leaves, and the text of the structure that they came in."""
+
+    leaves: Sequence[Any]
+    structure: str
+
+
+class Callee(Protocol):
+    """``parameters`` and ``buffers`` are the live tensors by qualified name."""
+
+    @property
+    def parameters(self) -> Mapping[str, torch.Tensor]: ...
+    @property
+    def buffers(self) -> Mapping[str, torch.Tensor]: ...
+    def call(self, leaves: Mapping[str, Any]) -> Returned: ...
+
+
+@dataclass
+class Values:
+    """What a call gave so far; ``stage`` is where it is, so that an error can say where it was."""
+
+    outputs: Sequence[Any] = ()
+    structure: str = ""
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
+    stage: str = "forward"
+
+    def add(self, key: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            self.tensors[key] = value
+
+
+def evaluate(callee: Callee, leaves: Mapping[str, Any], derivative: Derivative, vectors: Vectors, into: Values) -> None:
+    """Forward, and the derivative asked for. Lets through whatever the callee raises."""
+    if derivative is Derivative.JVP:
+        _forward_mode(callee, leaves, vectors, into)
+        return
+    with torch.set_grad_enabled(derivative is not Derivative.NONE):
+        returned = callee.call(leaves)
+    _keep_outputs(returned, into)
+    if derivative is Derivative.NONE:
+        return
+    into.stage = "backward"
+    wanted = differentiated(callee, leaves)
+    twice = derivative is Derivative.VJP_OF_VJP
+    first = _gradients(returned.leaves, wanted, vectors(returned.leaves), create_graph=twice)
+    for name, value in first.items():
+        into.add(f"gradient:{name}", value)
+    if twice:
+        into.stage = "second backward"
+        again = [value for value in first.values() if value is not None and value.requires_grad]
+        for name, value in _accumulated(again, wanted).items():
+            into.add(f"second:{name}", value)
+
+
+def differentiated(callee: Callee, leaves: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """What gradients are taken by: parameters by qualified name, inputs as ``input:NAME``."""
+    wanted = {name: value for name, value in callee.parameters.items() if value.requires_grad}
+    inputs = {f"input:{name}": value for name, value in leaves.items() if isinstance(value, torch.Tensor)}
+    return wanted | {name: value for name, value in inputs.items() if value.requires_grad}
+
+
+def differentiable(outputs: Sequence[Any]) -> list[int]:
+    """Positions of the outputs that a gradient can be asked of."""
+    return [
+        position for position, value in enumerate(outputs) if isinstance(value, torch.Tensor) and value.requires_grad
+    ]
+
+
+def observed(
+    callee: Callee,
+    leaves: Mapping[str, Any],
+    derivative: Derivative,
+    vectors: Vectors,
+    seed: int,
+    *,
+    copied: bool = True,
+) -> Observation:
+    """Call and look. What the callee raises is in the report. ``copied``: tensors outlive the next call."""
+    torch.manual_seed(seed)
+    before, values = process_state(), Values()
+    started = time.perf_counter()
+    error: BaseException | None = None
+    try:
+        evaluate(callee, leaves, derivative, vectors, values)
+    except Exception as raised:
+        error = raised
+    seconds = time.perf_counter() - started
+    after = process_state()
+    given = {f"output:{position}": value for position, value in enumerate(values.outputs)}
+    flags = {key: value for key, value in given.items() if isinstance(value, torch.Tensor)}
+    inputs = {f"input:{name}": value for name, value in leaves.items() if isinstance(value, torch.Tensor)}
+    buffers = {f"buffer:{name}": value for name, value in callee.buffers.items()}
+    report = CallReport(
+        error=one_line(error) if error else "",
+        error_type=type(error).__name__ if error else "",
+        stage=values.stage if error else "",
+        structure=values.structure,
+        literals={
+            str(at): _plain(item) for at, item in enumerate(values.outputs) if not isinstance(item, torch.Tensor)
+        },
+        requires_grad={key.removeprefix("output:"): value.requires_grad for key, value in flags.items()},
+        is_leaf={key.removeprefix("output:"): value.is_leaf for key, value in flags.items()},
+        aliases=aliases({**flags, **inputs}),
+        state_before=before,
+        state_after=after,
+        stream=stream(),
+        seconds=seconds,
+    )
+    tensors = {key: value.detach() for key, value in {**values.tensors, **inputs, **buffers}.items()}
+    return Observation(snapshot(tensors) if copied else tensors, report)
+
+
+def stream() -> str:
+    """A digest of where the default generator is."""
+    return hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest()[:16]
+
+
+def snapshot(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copies with storages, strides and sharing as they are."""
+    storages: dict[int, torch.UntypedStorage] = {}
+    found: dict[str, torch.Tensor] = {}
+    for key, value in tensors.items():
+        storage = value.untyped_storage()
+        place = storage.data_ptr()
+        if place not in storages or not place:
+            storages[place] = storage.clone()
+        made = torch.empty(0, dtype=value.dtype, device=value.device)
+        made.set_(storages[place], value.storage_offset(), value.shape, value.stride())  # type: ignore[arg-type]
+        made = made.conj() if value.is_conj() else made
+        found[key] = torch.ops.aten._neg_view(made) if value.is_neg() else made
+    return found
+
+
+def on_device(tensors: Mapping[str, torch.Tensor], device: str) -> Mapping[str, torch.Tensor]:
+    """The same tensors there, sharing storages as they do here; an instruction-set level is no other place."""
+    kind = device.partition("/")[0]
+    if kind == "cpu":
+        return tensors
+    storages: dict[int, torch.UntypedStorage] = {}
+    found: dict[str, torch.Tensor] = {}
+    for key, value in tensors.items():
+        value = value.resolve_conj().resolve_neg()
+        storage = value.untyped_storage()
+        if storage.data_ptr() not in storages:
+            whole = torch.empty(0, dtype=torch.uint8).set_(storage)  # type: ignore[arg-type]
+            storages[storage.data_ptr()] = whole.to(kind).untyped_storage()
+        made = torch.empty(0, dtype=value.dtype, device=kind)
+        there = storages[storage.data_ptr()]
+        found[key] = made.set_(there, value.storage_offset(), value.shape, value.stride())  # type: ignore[arg-type]
+    return found
+
+
+def _plain(item: Any) -> Any:
+    """A literal as JSON holds it; of anything else only what it is."""
+    if item is None or isinstance(item, (bool, int, str)):
+        return item
+    return float(item).hex() if isinstance(item, float) else f"<{type(item).__module__}.{type(item).__qualname__}>"
+
+
+def _keep_outputs(returned: Returned, into: Values) -> None:
+    into.outputs, into.structure = returned.leaves, returned.structure
+    for position, value in enumerate(returned.leaves):
+        into.add(f"output:{position}", value)
+
+
+def _gradients(
+    outputs: Sequence[Any],
+    wanted: Mapping[str, torch.Tensor],
+    cotangents: Mapping[int, torch.Tensor],
+    *,
+    create_graph: bool,
+) -> dict[str, torch.Tensor | None]:
+    """By name; None where there is none. An output without a graph is left out: its flag says so."""
+    able = differentiable(outputs)
+    roots = [position for position in cotangents if position in able]
+    if not wanted or not roots:
+        return dict.fromkeys(wanted)
+    seeds = [cotangents[position].to(outputs[position].dtype) for position in roots]
+    found = torch.autograd.grad(
+        [outputs[position] for position in roots],
+        list(wanted.values()),
+        seeds,
+        allow_unused=True,
+        create_graph=create_graph,
+    )
+    return dict(zip(wanted, found, strict=True))
+
+
+def _accumulated(roots: Sequence[torch.Tensor], wanted: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor | None]:
+    """Gradients of gradients, by a whole backward pass: ``autograd.grad`` leaves out what it finds no way through, so
+    that a node which refuses to be differentiated twice is never asked (torch 2.13)."""
+    kept = {name: value.grad for name, value in wanted.items()}
+    try:
+        for value in wanted.values():
+            value.grad = None
+        if roots:
+            torch.autograd.backward(list(roots), [_pattern(value) for value in roots])
+        return {name: value.grad for name, value in wanted.items()}
+    finally:
+        for name, value in wanted.items():
+            value.grad = kept[name]
+
+
+def _pattern(like: torch.Tensor) -> torch.Tensor:
+    """Weights that are the same for every callee and have no symmetry."""
+    return (
+        torch.linspace(-1.0, 1.5, max(like.numel(), 1), dtype=torch.float64)[: like.numel()].view(like.shape).to(like)
+    )
+
+
+def _forward_mode(callee: Callee, leaves: Mapping[str, Any], vectors: Vectors, into: Values) -> None:
+    tangents = vectors(list(leaves.values()))
+    with forward_ad.dual_level():
+        duals = {
+            name: forward_ad.make_dual(value.detach(), tangents[position].to(value.dtype))
+            if position in tangents
+            else value
+            for position, (name, value) in enumerate(leaves.items())
+        }
+        returned = callee.call(duals)
+        parts = [
+            forward_ad.unpack_dual(value) if isinstance(value, torch.Tensor) else value for value in returned.leaves
+        ]
+        primal = [part[0] if isinstance(part, tuple) else part for part in parts]
+        _keep_outputs(Returned(primal, returned.structure), into)
+        for position, part in enumerate(parts):
+            into.add(f"tangent:{position}", part[1] if isinstance(part, tuple) else None)

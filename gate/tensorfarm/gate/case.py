@@ -1,0 +1,199 @@
+"""A judge's request, read: what is judged, against which original, by which contract, how thoroughly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch.utils import _pytree as pytree
+
+from tensorfarm.contract.artifact import Artifact, open_artifact
+from tensorfarm.contract.digest import sha256_json, sha256_tree
+from tensorfarm.contract.ir_contract import STRICT, IrContract
+from tensorfarm.contract.numerics import NumericalContract, parse_contract
+from tensorfarm.contract.program import MODES, Program
+from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.tensors import tensor_sha256, write_tensors
+from tensorfarm.gate.calling import observed
+from tensorfarm.gate.examination import trials_of
+from tensorfarm.gate.expectation import Expectation
+from tensorfarm.gate.facts import facts_of
+from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.oracle import expectations
+from tensorfarm.gate.oracle_file import OracleFile
+from tensorfarm.gate.reference import Reference, reference_of_program, reference_of_source
+from tensorfarm.gate.sequence import sequence_of
+from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.subject.captured import of_graph
+from tensorfarm.gate.trial import Trial
+
+ARTIFACT = "artifact"
+# Beside the trials' own: what the captured graph gave on the example inputs.
+CAPTURED = "captured"
+_LEVELS = [level.name.lower() for level in Level]
+
+
+@dataclass(frozen=True)
+class Case:
+    """``subject`` says what is judged (``kind`` names its runner). The original is a captured program (``program_path``
+    and its sha256) or a factory (``source``). ``oracle_cache`` is a folder shared by the candidates of a program, or
+    empty.
+    """
+
+    subject: Mapping[str, Any]
+    candidate_id: str
+    program_path: Path | None
+    program_sha256: str
+    semantic_hash: str
+    source: str
+    mode: str
+    level: Level
+    contract: NumericalContract
+    rules: IrContract
+    folder: Path
+    oracle_cache: str
+    seed: int
+    threads: int
+    gate_version: str
+    sequence: str = ""
+    between: str = ""
+
+    @staticmethod
+    def of(request: Mapping[str, Any], gate_version: str) -> Case:
+        """Refuses an unknown mode or level, an invalid contract, and a request without an original."""
+        rules = request.get("ir_contract")
+        program = request.get("program")
+        return Case(
+            subject=_subject(request),
+            candidate_id=str(request.get("candidate_id", "")),
+            program_path=Path(program) if program else None,
+            program_sha256=str(request.get("program_sha256", "")),
+            semantic_hash=str(request.get("semantic_hash", "")),
+            source=str(request.get("source", "")),
+            mode=_one_of("mode", request["mode"], MODES),
+            level=Level[
+                _one_of("level", request.get("level", "quick"), [level.name.lower() for level in Level]).upper()
+            ],
+            contract=parse_contract(request["contract"]),
+            rules=STRICT if rules is None else IrContract.parse(rules),
+            folder=Path(request["folder"]),
+            oracle_cache=request.get("oracle_cache") or "",
+            seed=int(request.get("seed", 0)),
+            threads=int(request.get("threads", 1)),
+            gate_version=gate_version,
+            sequence=str(request.get("sequence", "")),
+            between=str(request.get("between", "")),
+        )
+
+    @cached_property
+    def program(self) -> Program | None:
+        if self.program_path is None:
+            return None
+        program = Program.load(self.program_path, self.program_sha256)
+        if program.semantic_hash != self.semantic_hash:
+            raise Refusal(
+                f"program {self.program_path.name} is {program.semantic_hash[:12]}",
+                limit=f"the candidate is of {self.semantic_hash[:12]}",
+                next_step="submit the candidate again",
+            )
+        return program
+
+    @cached_property
+    def artifact(self) -> Artifact | None:
+        if self.subject["kind"] != ARTIFACT:
+            return None
+        return open_artifact(Path(self.subject["path"]), self.subject["sha256"])
+
+    @cached_property
+    def reference(self) -> Reference:
+        return reference_of_program(self.program) if self.program else reference_of_source(self.source)
+
+    def subject_with_state(self) -> Mapping[str, Any]:
+        """The subject, told where the original's weights are if it is built anew: a factory need not be seeded."""
+        if self.program is not None or "source" not in self.subject:
+            return self.subject
+        state = self.folder / "state.tensors"
+        write_tensors(state, self.reference.state())
+        return {**self.subject, "state": str(state)}
+
+    @property
+    def in_spec(self) -> str:
+        return self.program.in_spec if self.program else pytree.treespec_dumps(self.reference.in_spec)
+
+    @cached_property
+    def setting(self) -> Setting:
+        facts = facts_of(self.subject)
+        return Setting(self.contract, self.reference.leaves, facts, self.mode, self.level, self.seed)
+
+    @cached_property
+    def trials(self) -> dict[str, Trial]:
+        """What the families ask for; where the user gave a sequence of calls, that is the example."""
+        found = trials_of(self.setting)
+        if self.sequence:
+            example = found["example"]
+            calls = sequence_of(self.sequence, self.between, self.reference, example.calls[0])
+            found["example"] = replace(example, calls=calls)
+        return found
+
+    @property
+    def oracle_key(self) -> str:
+        """What an expectation hangs on. Sources are known by what they say and by the bytes of their inputs."""
+        inputs = {name: tensor_sha256(value) for name, value in self.setting.tensors.items()}
+        return sha256_json(
+            {
+                "semantic_hash": self.semantic_hash,
+                "contract": self.contract.hash,
+                "program": self.program_sha256 or self.source,
+                "inputs": inputs,
+                "input_spec_id": self.program.input_spec_id if self.program else "",
+                "trials": sorted(self.trials),
+                "seed": self.seed,
+                "mode": self.mode,
+                "gate": self.gate_version,
+            }
+        )
+
+    @property
+    def oracle(self) -> OracleFile:
+        """A source may change between two runs, so only a program's oracle outlives its folder."""
+        shared = bool(self.oracle_cache) and self.program is not None
+        folder = Path(self.oracle_cache) if shared else self.folder
+        return OracleFile(folder / f"{self.oracle_key}.oracle", shared=shared)
+
+    def expectations(self) -> dict[str, tuple[Expectation, ...]]:
+        """Run the oracle, and the captured graph where there is one."""
+        found = expectations(self.reference, self.trials.values(), self.contract, self.seed)
+        if self.program is not None:
+            found[CAPTURED] = (Expectation(self._captured(self.program, found["example"][0])),)
+        return found
+
+    def _captured(self, program: Program, expected: Expectation) -> Observation:
+        call = self.trials["example"].calls[0]
+        leaves = self.reference.arguments(call.inputs, call.literals, wide=False)
+        graph = of_graph(program.graph, program.weights, program.returns)
+        return observed(graph, leaves, call.derivative, lambda _: expected.cotangents, call.seed)
+
+
+def gate_version(torch_version: str) -> str:
+    """Changes with any line of the gate and with the torch that judges: an old expectation is then never read."""
+    return f"gate/2+{sha256_tree(Path(__file__).parent)[:12]}+torch{torch_version}"
+
+
+def _subject(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "subject" in request:
+        return request["subject"]
+    return {
+        "kind": ARTIFACT,
+        "path": request["artifact"],
+        "sha256": request["artifact_sha256"],
+        "candidate_id": request["candidate_id"],
+    }
+
+
+def _one_of(what: str, value: Any, known: Any) -> str:
+    if value not in known:
+        raise Refusal(f"{what} {value!r} is unknown", limit=", ".join(known), next_step=f"choose one as {what}")
+    return str(value)

@@ -1,0 +1,59 @@
+"""F12, devices: each device that the contract lists against the oracle, never against another device.
+
+Two devices may share a wrong decomposition. Admission waits for all of them: one that was absent is ``not_run``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tensorfarm.contract.outcome import Status
+from tensorfarm.gate.compared import agreements, walk
+from tensorfarm.gate.devices import present, sessions_of
+from tensorfarm.gate.evidence import Evidence
+from tensorfarm.gate.finding import Finding, inapplicable
+from tensorfarm.gate.inputs import example
+from tensorfarm.gate.planted import integer_step, past_its_limit, planted
+from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.trial import MAIN, Session, Trial
+
+NAME, FAMILY, LEVEL, COST = "devices", "F12", Level.QUICK, 30
+KINDS = ("output", "gradient")
+
+
+def trials(setting: Setting) -> list[Trial]:
+    return [replace(example.trial(setting), sessions=(MAIN, *_others(setting)))]
+
+
+def check(evidence: Evidence) -> list[Finding]:
+    """One finding for each output and gradient on each device, and one for each device that did not run."""
+    sessions = _others(evidence.setting)
+    if not sessions:
+        return [inapplicable(NAME, "devices: the contract lists one alone")]
+    found = list[Finding]()
+    for session in sessions:
+        if not evidence.ran(example.NAME, session.name):
+            why = present(session.device) or "the subject did not get that far there"
+            absent = Finding(NAME, session.device, Status.NOT_RUN, f"{session.device}: {why}")
+            found.append(replace(absent, device=session.device))
+            continue
+        compared = walk(evidence, NAME, [example.NAME], lambda place: agreements(evidence, NAME, place, KINDS), session)
+        found += [replace(item, what=f"{item.what} on {session.device}") for item in compared.settled()]
+    return found
+
+
+def canary(evidence: Evidence) -> Evidence | None:
+    """One element past its limit on one device alone."""
+    contract = evidence.setting.contract
+    for session in _others(evidence.setting):
+        for kind in KINDS:
+            for change in (past_its_limit(contract, kind), integer_step):
+                changed = planted(evidence, [example.NAME], (kind,), change, session)
+                if changed is not None:
+                    return changed
+    return None
+
+
+def _others(setting: Setting) -> tuple[Session, ...]:
+    """Sessions of the listed devices, but for the main one where it is the only device that is listed."""
+    return tuple(session for session in sessions_of(setting.contract) if session != MAIN)

@@ -1,0 +1,79 @@
+"""F9, equal programs: the same function written otherwise is the same function.
+
+One form sends inputs and outputs through operations that change no bit, one runs the batch in two halves. Each is held
+against what the original gives in that form, on the example within its budget and on exact integers bit for bit: there
+all forms have one answer, so two that are compiled to different answers cannot both pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tensorfarm.gate.checks.exact_integers import exactly
+from tensorfarm.gate.compared import Place, agreements, walk
+from tensorfarm.gate.evidence import Evidence
+from tensorfarm.gate.finding import Finding, inapplicable
+from tensorfarm.gate.inputs import exact_integers, example
+from tensorfarm.gate.planted import past_its_limit, planted
+from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.trial import Depth, Trial
+from tensorfarm.gate.variant import IDENTITY, SPLIT_BATCH
+
+NAME = "equal_programs"
+FAMILY = "F9"
+LEVEL = Level.FULL
+COST = 130
+
+_FORMS = (IDENTITY, SPLIT_BATCH)
+
+
+def trials(setting: Setting) -> list[Trial]:
+    return trials_of_forms(setting, _FORMS)
+
+
+def check(evidence: Evidence) -> list[Finding]:
+    """One finding for each output and gradient of each form."""
+    return findings_of_forms(evidence, NAME, _FORMS)
+
+
+def canary(evidence: Evidence) -> Evidence | None:
+    return planted(evidence, names(_FORMS), ("output",), past_its_limit(evidence.setting.contract))
+
+
+def trials_of_forms(setting: Setting, forms: Iterable[str]) -> list[Trial]:
+    """The example and the exact integers in each form; none for what is not compiled from a module."""
+    if not (setting.facts.guarded and setting.facts.module):
+        return []
+    plain, exact = example.trial(setting), exact_integers.trial(setting)
+    found: list[Trial] = []
+    for form in forms:
+        found.append(replace(plain, name=_name(form), variant=form))
+        if exact is not None:
+            found.append(replace(exact, name=_exact_name(form), variant=form))
+    return found
+
+
+def findings_of_forms(evidence: Evidence, check_name: str, forms: Iterable[str]) -> list[Finding]:
+    """What ``check`` of a family about forms says."""
+    if not (evidence.setting.facts.guarded and evidence.setting.facts.module):
+        return [inapplicable(check_name, f"{check_name}: the subject is not compiled from a module")]
+
+    def compare(place: Place) -> Iterable[Finding]:
+        if place.trial.depth < Depth.BUDGET:
+            return exactly(evidence, check_name, place)
+        return agreements(evidence, check_name, place, ("output", "gradient"))
+
+    return walk(evidence, check_name, names(forms), compare).settled()
+
+
+def names(forms: Iterable[str]) -> list[str]:
+    return [name for form in forms for name in (_name(form), _exact_name(form))]
+
+
+def _name(form: str) -> str:
+    return f"form:{form}"
+
+
+def _exact_name(form: str) -> str:
+    return f"form:{form}:{exact_integers.NAME}"

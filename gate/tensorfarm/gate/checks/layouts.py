@@ -1,0 +1,77 @@
+"""F14, layouts: the example's values in other memory layouts give the same values, and strides as the original's.
+
+Kernels that assume the example's strides, or that a storage begins with the tensor, are right on the example alone. A
+subject of fixed layouts may refuse others loudly; a wrong value is never a refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import torch
+
+from tensorfarm.gate.compared import Place, agreements, walk
+from tensorfarm.gate.evidence import Evidence
+from tensorfarm.gate.finding import Finding, failed
+from tensorfarm.gate.inputs import layouts
+from tensorfarm.gate.planted import past_its_limit, planted
+from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.trial import Depth, Derivative, Trial
+
+NAME = "layouts"
+FAMILY = "F14"
+LEVEL = Level.STANDARD
+COST = 70
+
+_PREFIX = "layout:"
+
+
+def trials(setting: Setting) -> list[Trial]:
+    """The oracle answers a layout of the example's values with the example's run, so a budget costs nothing.
+
+    Gradients are asked for at the full level.
+    """
+    found = [replace(trial, depth=Depth.BUDGET) for trial in layouts.trials(setting)]
+    if setting.level is Level.FULL:
+        return found
+    return [
+        replace(trial, calls=tuple(replace(call, derivative=Derivative.NONE) for call in trial.calls))
+        for trial in found
+    ]
+
+
+def check(evidence: Evidence) -> list[Finding]:
+    """One finding for each output and gradient of each layout, and one for each output whose strides are others."""
+
+    def compare(place: Place) -> Iterator[Finding]:
+        yield from agreements(evidence, NAME, place, ("output", "gradient"))
+        yield from _strides(evidence, place)
+
+    return walk(evidence, NAME, _names(evidence), compare).settled()
+
+
+def canary(evidence: Evidence) -> Evidence | None:
+    return planted(evidence, _names(evidence), ("output",), past_its_limit(evidence.setting.contract))
+
+
+def _names(evidence: Evidence) -> list[str]:
+    return [name for name in evidence.trials if name.startswith(_PREFIX)]
+
+
+def _strides(evidence: Evidence, place: Place) -> Iterable[Finding]:
+    """A subject of fixed layouts was built for the example's strides, and gives those it was built for."""
+    if evidence.setting.contract.strides != "as_reference" or evidence.setting.facts.fixed_layouts:
+        return
+    for name, eager in place.wanted.eager.named("output").items():
+        seen = place.given.tensors.get(f"output:{name}")
+        if seen is not None and seen.shape == eager.shape and _steps(seen) != _steps(eager):
+            told = f"expected strides {list(eager.stride())}, seen {list(seen.stride())}"
+            yield failed(NAME, place.what("output", name), told)
+
+
+def _steps(tensor: torch.Tensor) -> list[int]:
+    """Strides that mean something: those of size one, and of empty tensors, do not."""
+    if not tensor.numel():
+        return []
+    return [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size != 1]

@@ -1,0 +1,179 @@
+"""F18, second call: the subject called again after something changed that its guards must notice.
+
+A graph that is stale gives the first call's answer to the second call's question. Each call is compared with the
+original after the same changes, by half of the digits: a stale answer is not nearly right. Subjects that do not look at
+their inputs anew are asked for the same inputs again, and for others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from tensorfarm.contract.outcome import Status
+from tensorfarm.gate.calling import snapshot
+from tensorfarm.gate.checks import errors, rng
+from tensorfarm.gate.evidence import Evidence
+from tensorfarm.gate.expectation import Expectation
+from tensorfarm.gate.finding import Finding, failed, inapplicable
+from tensorfarm.gate.inputs import aliasing, example, layouts, normal
+from tensorfarm.gate.inputs.refill import backward, copied, wanting
+from tensorfarm.gate.nearness import near, root_mean_square
+from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.trial import Call, Depth, Derivative, Trial
+
+NAME, FAMILY, LEVEL, COST = "second_call", "F18", Level.STANDARD, 50
+_SPREAD = 4.0
+_LAYOUT = "transposed"
+_KINDS = ("output", "gradient", "input", "buffer")
+_CHANGES = ("update_parameters",)
+_GUARDED_CHANGES = (*_CHANGES, "swap_parameters", "shadow_attribute", "change_attribute")
+
+
+def trials(setting: Setting) -> list[Trial]:
+    """One trial of several calls, from the standard level on; at the full level also every pair of inputs that can be
+    made one. A sequence of the user's own is looked at on every level."""
+    found = [example.trial(setting)]
+    if setting.level >= Level.STANDARD:
+        found.append(Trial(NAME, tuple(call for _, call in steps(setting)), Depth.EAGER))
+    if setting.level is Level.FULL and setting.facts.guarded:
+        found += [replace(trial, depth=Depth.EAGER) for trial in aliasing.trials(setting)]
+    return found
+
+
+def steps(setting: Setting) -> list[tuple[str, Call]]:
+    """The calls in order, each with what changed before it. Changes of the module add up; no two calls share a tensor,
+    since the program may write to its inputs."""
+    found = [("the first call", _plain(setting))]
+    if setting.facts.guarded:
+        found += _guarded_steps(setting)
+    else:
+        found.append(("the same inputs", _plain(setting)))
+        others = normal.trial(setting)
+        if others is not None:
+            found.append(("other inputs", replace(_plain(setting), inputs=others.calls[0].inputs)))
+    if setting.facts.module:
+        names = _GUARDED_CHANGES if setting.facts.guarded else _CHANGES
+        found += [(name, replace(_plain(setting), between=name)) for name in names]
+    if backward(setting) is not Derivative.NONE:
+        found.append(("gradients wanted", replace(_plain(setting), derivative=backward(setting))))
+    return found
+
+
+def _plain(setting: Setting) -> Call:
+    return Call(copied(setting), Derivative.NONE, seed=setting.seed)
+
+
+def _guarded_steps(setting: Setting) -> Iterator[tuple[str, Call]]:
+    laid = layouts.laid_out(setting, _LAYOUT)
+    if laid:
+        yield "other strides", replace(_plain(setting), inputs=wanting(setting, {**copied(setting), **laid}))
+    literals = _other_literals(setting)
+    if literals:
+        yield "other literals", replace(_plain(setting), literals=literals)
+
+
+def _other_literals(setting: Setting) -> dict[str, Any]:
+    """Floats halved; where there is none, integers one larger."""
+    given = {leaf.name: leaf.literal for leaf in setting.leaves if leaf.example is None}
+    floats = {name: value * 0.5 for name, value in given.items() if type(value) is float and value}
+    return floats or {name: value + 1 for name, value in given.items() if type(value) is int}
+
+
+def check(evidence: Evidence) -> list[Finding]:
+    """For each call but the first: one finding for each output, gradient, and tensor that the original writes to."""
+    found = [finding for name in _names(evidence) for finding in _judged(evidence, name)]
+    return found or [inapplicable(NAME, "second_call: no second call could be compared")]
+
+
+def canary(evidence: Evidence) -> Evidence | None:
+    """A later call that answers with the first call's output, where the original's is another one."""
+    for name in _names(evidence):
+        planted = _stale(evidence, name)
+        if planted is not None:
+            return planted
+    return None
+
+
+def _names(evidence: Evidence) -> list[str]:
+    several = [name for name, trial in evidence.trials.items() if name == example.NAME and len(trial.calls) > 1]
+    return [
+        *several,
+        *(name for name in evidence.trials if name == NAME or name.startswith(f"{aliasing.NAME}:")),
+    ]
+
+
+def _stale(evidence: Evidence, name: str) -> Evidence | None:
+    calls = list(evidence.pairs(name))
+    for number, wanted, given in calls[1:]:
+        if not _comparable(evidence, wanted, given):
+            continue
+        for key, eager in wanted.eager.tensors.items():
+            stale = calls[0][2].tensors.get(key)
+            if not key.startswith("output:") or stale is None or key not in given.tensors:
+                continue
+            if near(NAME, key, stale, eager, spread=_spread(evidence, key)).n_bad:
+                tensors = {**snapshot(given.tensors), key: stale}
+                return evidence.with_seen(name, number, replace(given, tensors=tensors))
+    return None
+
+
+def _judged(evidence: Evidence, name: str) -> Iterator[Finding]:
+    trial = evidence.trials[name]
+    labels = [label for label, _ in steps(evidence.setting)] if name == NAME else []
+    answered = False
+    for number, wanted, given in evidence.pairs(name):
+        place = f"call {number + 1} ({labels[number] if labels else name})"
+        if number and answered and given.report.error and not wanted.eager.report.error:
+            if given.report.error_type not in errors.GAVE_UP:
+                message = f"the original answers, it raises {given.report.error}, and has answered before"
+                yield failed(NAME, place, message).at(trial)
+        elif number and _comparable(evidence, wanted, given):
+            for finding in _compared(evidence, wanted, given, place):
+                yield finding.at(trial)
+        answered |= not given.report.error
+
+
+def _comparable(evidence: Evidence, wanted: Expectation, given: Observation) -> bool:
+    """Random numbers are the original's own where the contract says so."""
+    drawn_alike = not wanted.random or evidence.setting.contract.rng == rng.SAME_STREAM
+    return drawn_alike and not (wanted.eager.report.error or given.report.error)
+
+
+def _compared(evidence: Evidence, wanted: Expectation, given: Observation, place: str) -> Iterator[Finding]:
+    sizes = [root_mean_square(value.double()) for value in wanted.eager.named("gradient").values() if value.numel()]
+    typical = sorted(sizes)[len(sizes) // 2] if sizes else 0.0
+    for key, eager in wanted.eager.tensors.items():
+        kind = key.partition(":")[0]
+        if kind not in _KINDS or (kind in ("input", "buffer") and key not in wanted.changed):
+            continue
+        scale = typical if kind == "gradient" and math.isfinite(typical) else 0.0
+        what = f"{key.replace(':', ' ', 1)} of {place}"
+        yield near(NAME, what, given.tensors.get(key), eager, spread=_spread(evidence, key), scale=scale)
+
+
+def _spread(evidence: Evidence, key: str) -> float:
+    """What may come of this tensor without anything being stale, as known from the example's calls.
+
+    What rounding can do to it, and how far the original is from its own exact value; infinity where the subject is
+    wrong from the start, which is not the second call's fault.
+    """
+    contract, largest = evidence.setting.contract, 0.0
+    budget = contract.gradients if key.startswith("gradient:") else contract.outputs
+    for _, wanted, given in evidence.pairs(example.NAME):
+        eager, exact, sigma = wanted.eager.tensors.get(key), wanted.exact.get(key), wanted.sigma.get(key)
+        if eager is None or exact is None or sigma is None or not sigma.numel() or wanted.random:
+            continue
+        if not (eager.is_floating_point() or eager.is_complex()):
+            noise = math.inf if bool(sigma.any()) else 0.0
+        else:
+            error = torch.nan_to_num((eager.to(exact.dtype) - exact).abs(), nan=0.0, posinf=0.0)
+            noise = _SPREAD * (budget.k * float(sigma.max()) + float(error.max()))
+        wrong = not given.report.error and near(NAME, key, given.tensors.get(key), eager, spread=noise)
+        largest = max(largest, math.inf if wrong and wrong.status is Status.FAIL else noise)
+    return largest

@@ -1,0 +1,41 @@
+"""What of the example lies outside the contract: bad input, to be told before anything runs."""
+
+from __future__ import annotations
+
+import torch
+
+from tensorfarm.gate.setting import Setting
+
+
+def outside_declared(setting: Setting) -> list[str]:
+    """One sentence for each input of a dtype or with a finite value that the contract does not declare."""
+    found = [_sentence(setting, name, value) for name, value in setting.tensors.items()]
+    return [sentence for sentence in found if sentence]
+
+
+def _sentence(setting: Setting, name: str, value: torch.Tensor) -> str:
+    contract = setting.contract
+    if value.layout is not torch.strided:
+        return f"input {name} is {_word(value.layout)}; contract {contract.id} is about strided tensors"
+    floating = value.is_floating_point() or value.is_complex()
+    declared = contract.dtypes.inputs
+    if floating and declared != "any" and _word(value.dtype.to_real()) != declared:
+        return f"input {name} is {_word(value.dtype)}; contract {contract.id} declares {declared} inputs"
+    if value.dtype is torch.bool or not value.numel():
+        return ""
+    least, most = contract.ranges["floating" if floating else "integer"]
+    plain = value.detach().resolve_conj().resolve_neg()
+    plain = torch.view_as_real(plain) if plain.is_complex() else plain
+    wide = plain.double() if floating else plain
+    outside = (wide.isfinite() & ((wide < least) | (wide > most))).nonzero()
+    if not outside.shape[0]:
+        return ""
+    where = tuple(outside[0].tolist())
+    return (
+        f"input {name} is {wide[where].item():.9g} at {list(where)}; contract {contract.id} declares "
+        f"{'floating' if floating else 'integer'} inputs from {least:.9g} to {most:.9g}"
+    )
+
+
+def _word(value: object) -> str:
+    return str(value).removeprefix("torch.")

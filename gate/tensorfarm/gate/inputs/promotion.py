@@ -1,0 +1,53 @@
+"""The example's floating leaves, one at a time in another dtype; what the result's becomes is the original's say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from tensorfarm.gate.inputs.refill import copied, floats, wanting
+from tensorfarm.gate.setting import Setting
+from tensorfarm.gate.trial import Call, Depth, Trial
+
+NAME = "dtype"
+
+
+def trials(setting: Setting) -> list[Trial]:
+    """``dtype:LEAF:DTYPE``, ``zero_dim`` among them; none for a subject that is made for its example's dtypes."""
+    if not setting.facts.guarded:
+        return []
+    return [
+        _trial(setting, name, kind, converted)
+        for name, example in floats(setting).items()
+        for kind, convert in CONVERSIONS.items()
+        if (converted := convert(example.detach())) is not None
+    ]
+
+
+def _trial(setting: Setting, name: str, kind: str, converted: torch.Tensor) -> Trial:
+    inputs = wanting(setting, {**copied(setting), name: converted})
+    return Trial(f"{NAME}:{name}:{kind}", (Call(inputs, seed=setting.seed),), Depth.EAGER, suite=NAME)
+
+
+def _to(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor | None]:
+    def converted(value: torch.Tensor) -> torch.Tensor | None:
+        if value.dtype == dtype or value.is_complex():
+            return None
+        return (value if dtype.is_floating_point else value.double().nan_to_num(0.0, 0.0, 0.0).round()).to(dtype)
+
+    return converted
+
+
+def _zero_dim(value: torch.Tensor) -> torch.Tensor | None:
+    return value.reshape(-1)[0].clone() if value.dim() and value.numel() else None
+
+
+CONVERSIONS: Mapping[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
+    "float16": _to(torch.float16),
+    "bfloat16": _to(torch.bfloat16),
+    "float64": _to(torch.float64),
+    "int32": _to(torch.int32),
+    "bool": _to(torch.bool),
+    "zero_dim": _zero_dim,
+}

@@ -1,0 +1,99 @@
+"""A verdict for a person: the outcome first, then what is wrong, the worst of it on top, and how to see it again.
+
+Invariant: nothing that failed is left out without being counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from tensorfarm.contract.outcome import Status
+from tensorfarm.gate.attestation import IN_PLACE, Certificate
+from tensorfarm.gate.finding import Finding
+from tensorfarm.gate.severity import Severity, severity_of, worst_first
+
+_MOST = 8  # findings that are spelt out
+_INDENT = " " * 4
+
+
+def readable(certificate: Certificate, reproduce: str = "", most: int = _MOST) -> str:
+    """Several lines. ``reproduce`` is a command or a piece of Python that judges the same again."""
+    wrong = worst_first(certificate.findings)
+    lines = [headline(certificate), *summary(certificate)]
+    for severity, finding in wrong[:most]:
+        lines += ["", f"{severity.upper()} {finding.check_name}: {finding.what}", *_indented(details(finding))]
+    if len(wrong) > most:
+        left = Counter(severity.value for severity, _ in wrong[most:])
+        lines += ["", f"and {_counted(left)} more: " + ", ".join(_checks(finding for _, finding in wrong[most:]))]
+    if reproduce:
+        lines += ["", "to see it again:", *_indented(reproduce.splitlines())]
+    return "\n".join(lines)
+
+
+def headline(certificate: Certificate) -> str:
+    """``conformance_failure (forward): forward: output 0[3]: …``."""
+    kind = f" ({certificate.kind})" if certificate.kind else ""
+    return f"{certificate.outcome}{kind}" + (f": {certificate.message}" if certificate.message else "")
+
+
+def summary(certificate: Certificate) -> list[str]:
+    """How many findings of which severity, and how they were come by."""
+    found = certificate.findings
+    rated = Counter(severity.value for finding in found if (severity := severity_of(finding)) is not None)
+    passed = sum(finding.status is Status.PASS for finding in found)
+    skipped = sum(finding.status is not Status.PASS and severity_of(finding) is None for finding in found)
+    elements = sum(finding.n_elements for finding in found)
+    told = certificate.attestation
+    where = "in the caller's process" if told.get("isolation") == IN_PLACE else "in processes of its own"
+    counts = [_counted(rated)] if rated else []
+    counts += [f"{passed} passed ({elements:,} elements)"]
+    counts += [f"{skipped} did not apply"] if skipped else []
+    return [
+        ", ".join(counts),
+        f"level {certificate.level}, seed {certificate.seed}, contract {str(told.get('contract', ''))[:12]}, "
+        f"torch {told.get('torch', '')}, judged {where}",
+    ]
+
+
+def details(finding: Finding) -> list[str]:
+    """The worst element where there is one, else what happened; then the limit, and on which inputs it was."""
+    told = _worst_element(finding) if finding.n_bad else finding.message or finding.status.value
+    return [told, *_limit(finding), f"inputs: {inputs_of(finding)}"]
+
+
+def inputs_of(finding: Finding) -> str:
+    """``suite special_values, layout transposed, on cpu/avx2``."""
+    return f"suite {finding.input_suite}, layout {finding.layout}, on {finding.device}"
+
+
+def _worst_element(finding: Finding) -> str:
+    """``worst element [3, 5]: expected 0.731, seen 0.733, off by 0.002 = 812 × its limit``."""
+    place = f" {list(finding.worst_index)}" if finding.worst_index else ""
+    off = abs(finding.worst_seen - finding.worst_expected)
+    far = f" = {finding.observed_over_limit:.3g} × its limit" if math.isfinite(finding.observed_over_limit) else ""
+    return (
+        f"worst element{place}: expected {finding.worst_expected:.9g}, seen {finding.worst_seen:.9g}, "
+        f"off by {off:.3g}{far}"
+    )
+
+
+def _limit(finding: Finding) -> list[str]:
+    if not finding.n_elements:
+        return []
+    sharp = f", which leaves {finding.digits:.1f} decimal digits" if math.isfinite(finding.digits) else ""
+    limit = f"limit {finding.limit_abs:.3g}{sharp}" if finding.limit_abs else "no error at all is allowed"
+    return [f"{limit}; {finding.n_bad} of {finding.n_elements} elements are off"]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"{_INDENT}{line}" for line in lines]
+
+
+def _counted(rated: Counter[str]) -> str:
+    return ", ".join(f"{rated[severity.value]} {severity}" for severity in Severity if rated[severity.value])
+
+
+def _checks(findings: Iterator[Finding]) -> list[str]:
+    return [f"{name} {count}" for name, count in Counter(finding.check_name for finding in findings).items()]
