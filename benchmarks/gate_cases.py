@@ -1,0 +1,195 @@
+"""A folder of case files as candidates: ``torch.compile`` of each against its eager module, one line a case.
+
+A file has ``model()`` and ``inputs()``; it may have ``GRADS``, ``SEQUENCE``, ``BETWEEN``, ``COMPILE``, ``INDUCTOR``,
+``FUNCTORCH``, ``DYNAMO``, ``SEED`` and ``CHECK``. Invariant: nothing here or in the gate looks at a file's name.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensorfarm.contract.outcome import Outcome
+from tensorfarm.contract.refusal import Refusal
+from tensorfarm.gate.certify import certify_case
+
+_ADAPTER = """
+import importlib.util, json, sys
+import torch
+
+spec = importlib.util.spec_from_file_location({name!r}, {path!r})
+case = sys.modules[{name!r}] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(case)
+
+def factory():
+    torch.manual_seed(getattr(case, "SEED", 0))
+    module, inputs = case.model(), case.inputs()
+    return module, wanting(inputs)
+
+def wanting(inputs):
+    grads = getattr(case, "GRADS", None)
+    for place, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and wanted(grads, place):
+            value.requires_grad_()
+    return tuple(inputs)
+
+def wanted(grads, place):
+    return bool(grads) if isinstance(grads, (str, bool)) else place in (grads or ())
+
+def sequence():
+    torch.manual_seed(getattr(case, "SEED", 0))
+    return [tuple(item) for item in case.SEQUENCE()]
+
+def between(module, step):
+    case.BETWEEN(module, step)
+
+def check():
+    torch.manual_seed(getattr(case, "SEED", 0))
+    options = getattr(case, "COMPILE", {{}})
+    return case.CHECK(lambda target: torch.compile(target, **options))
+
+if __name__ == "__main__":
+    print(json.dumps([list(map(str, item)) for item in check()]))
+"""
+# What a file's own check calls a difference, and the family whose business that is.
+_OF_ASPECT = {
+    "VALUE": "forward",
+    "GRAD": "gradient",
+    "MUTATION": "mutation",
+    "MISSING_ERROR": "errors",
+    "DTYPE": "metadata",
+    "STRIDE": "metadata",
+    "ALIAS": "mutation",
+    "NAN": "special_values",
+    "SIGNZERO": "special_values",
+}
+_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """``families`` are the checks that failed, the most telling first. ``expected`` is the folder's own word on whether
+    the fault is there on this torch; None where it says nothing."""
+
+    name: str
+    outcome: str
+    families: tuple[str, ...]
+    worst: str
+    expected: bool | None
+
+    @property
+    def flagged(self) -> bool:
+        return self.outcome in (Outcome.CONFORMANCE_FAILURE, Outcome.SEMANTIC_DRIFT)
+
+    @property
+    def right(self) -> bool | None:
+        return None if self.expected is None else self.flagged == self.expected
+
+    def line(self) -> str:
+        verdict = {True: "", False: "  <- not as the folder says", None: ""}[self.right]
+        return f"{self.name}  {self.outcome:<20} {','.join(self.families) or '-':<28} {self.worst[:110]}{verdict}"
+
+
+def judged_cases(folder: Path, contract: Mapping[str, Any], seed: int = 0, workers: int = 2) -> Iterator[Judged]:
+    """Judge every ``*.py`` of a folder, in order."""
+    files = sorted(folder.glob("*.py"))
+    if not files:
+        raise Refusal(
+            f"{folder} holds no case", limit="*.py files with model() and inputs()", next_step="name a folder of cases"
+        )
+    expected = expectations(folder / "README.md")
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(lambda path: judged(path, contract, seed, expected.get(path.stem)), files)
+
+
+def judged(path: Path, contract: Mapping[str, Any], seed: int, expected: bool | None) -> Judged:
+    folder = Path(tempfile.mkdtemp(prefix="tensorfarm-case-"))
+    try:
+        case = _loaded(path)
+        adapter = folder / "adapter.py"
+        adapter.write_text(_ADAPTER.format(name=f"case_{path.stem}", path=str(path.resolve())))
+        if hasattr(case, "CHECK"):
+            return _checked(path.stem, adapter, expected)
+        try:
+            verdict = certify_case(_request(case, adapter, contract, seed, folder), subject_seconds=_SECONDS)
+        except Refusal as refusal:
+            return Judged(path.stem, "refused", (), str(refusal), expected)
+        return _of_verdict(path.stem, verdict, expected)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def expectations(readme: Path) -> dict[str, bool]:
+    """Which cases a README's table says to reproduce: a bold REPRODUCES that is not borderline. Empty without one."""
+    if not readme.is_file():
+        return {}
+    found: dict[str, bool] = {}
+    for line in readme.read_text().splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) > 5 and re.fullmatch(r"\d+", cells[1]):
+            found[f"case{cells[1]}"] = "REPRODUCES" in cells[5] and "borderline" not in cells[5]
+    return found
+
+
+def _loaded(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(f"looked_at_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _request(case: Any, adapter: Path, contract: Mapping[str, Any], seed: int, folder: Path) -> dict[str, Any]:
+    source = f"{adapter}:factory"
+    named = {"inductor": "INDUCTOR", "functorch": "FUNCTORCH", "dynamo": "DYNAMO"}
+    settings = {owner: getattr(case, name) for owner, name in named.items() if hasattr(case, name)}
+    return {
+        "source": source,
+        "subject": {"kind": "compiled", "source": source, "settings": settings, **getattr(case, "COMPILE", {})},
+        "mode": "training" if getattr(case, "GRADS", None) else "inference",
+        "level": "quick",
+        "contract": _with_stream(contract, settings),
+        "folder": str(folder / "run"),
+        "seed": seed,
+        "sequence": f"{adapter}:sequence" if hasattr(case, "SEQUENCE") else "",
+        "between": f"{adapter}:between" if hasattr(case, "BETWEEN") else "",
+    }
+
+
+def _with_stream(contract: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Inductor draws from a stream of its own unless it is told not to."""
+    same = settings.get("inductor", {}).get("fallback_random", False)
+    policy = "same_stream_as_reference" if same else "seeded_own_stream"
+    return {**contract, "rng": {**contract["rng"], "policy": policy}}
+
+
+def _of_verdict(name: str, verdict: Mapping[str, Any], expected: bool | None) -> Judged:
+    failed = [row for row in verdict["findings"] if row["status"] == "fail"]
+    families = tuple(dict.fromkeys(row["check_name"] for row in failed))
+    return Judged(name, str(verdict["outcome"]), families, str(verdict["message"]), expected)
+
+
+def _checked(name: str, adapter: Path, expected: bool | None) -> Judged:
+    """A case that brings a check of its own: its findings, in a process of its own."""
+    command = [sys.executable, "-W", "ignore", str(adapter)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    if ended.returncode:
+        said = ended.stderr.strip().splitlines()
+        return Judged(
+            name, Outcome.UNDECIDED, (), f"its own check ended with {ended.returncode}: {said[-1:]}", expected
+        )
+    found: Sequence[Sequence[str]] = json.loads(ended.stdout.strip().splitlines()[-1])
+    families = tuple(dict.fromkeys(_OF_ASPECT.get(item[2].partition(":")[0], "forward") for item in found))
+    outcome = Outcome.CONFORMANCE_FAILURE if found else Outcome.ADMITTED
+    return Judged(name, outcome, families, " | ".join(" ".join(item[1:]) for item in found), expected)
