@@ -67,6 +67,7 @@ def when(true: Callable[[], Any]) -> Any:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_sweep_that_loses_a_node_ends_as_on_one_machine(cluster: Cluster, new_place: Callable[[str], Any]) -> None:
     alone, spread = new_place("alone"), new_place("spread")

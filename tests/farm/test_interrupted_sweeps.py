@@ -71,7 +71,12 @@ def undisturbed(new_farm: Callable[[], Any]) -> dict[str, tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     "moment",
-    ["SweepStarted", "ProgramCaptured", pytest.param("CandidateCompiled", marks=pytest.mark.slow), "ArtifactAdmitted"],
+    [
+        pytest.param("SweepStarted", marks=pytest.mark.slow),
+        pytest.param("ProgramCaptured", marks=pytest.mark.slow),
+        pytest.param("CandidateCompiled", marks=pytest.mark.slow),
+        "ArtifactAdmitted",
+    ],
 )
 def test_a_driver_killed_at_any_moment_resumes_to_the_same_table(
     new_farm: Callable[[], Any], undisturbed: dict[str, tuple[Any, ...]], moment: str

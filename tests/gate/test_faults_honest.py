@@ -16,12 +16,15 @@ from tensorfarm.gate.faults.fault import Change
 from tensorfarm.gate.faults.subject import of_graph, of_module
 from tensorfarm.gate.reference import reference_of_program
 
+# Minutes of real oracle runs: the population, planted one fault after another.
+pytestmark = pytest.mark.slow
+
 POPULATION = Path(__file__).resolve().parents[2] / "benchmarks" / "population"
 sys.path.insert(0, str(POPULATION))
 
 SOURCES = (
     *("specimens:mlp", "specimens:attention", "specimens:classifier", "specimens:embedding", "specimens:totals"),
-    *("stateful:convnet", "stateful:history"),
+    *("specimens:broadcasting", "stateful:convnet", "stateful:history"),
 )
 # Of the largest value: nothing that is only ordered or rounded otherwise is further off in these small programs.
 FAR = 1e-4

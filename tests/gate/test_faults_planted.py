@@ -26,6 +26,9 @@ from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.reference import reference_of_program
 from tensorfarm.gate.trial import Cotangent, Derivative
 
+# Minutes of real oracle runs: the population, planted one fault after another.
+pytestmark = pytest.mark.slow
+
 POPULATION = Path(__file__).resolve().parents[2] / "benchmarks" / "population"
 sys.path.insert(0, str(POPULATION))
 

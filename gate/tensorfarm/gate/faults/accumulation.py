@@ -13,7 +13,7 @@ from tensorfarm.contract.program import Program
 from tensorfarm.gate.faults.fault import Change, Fault
 from tensorfarm.gate.faults.grafted import grafted
 from tensorfarm.gate.faults.interpreted import Given, Operator
-from tensorfarm.gate.faults.places import Place, places, reads_inputs_alone, single_axis
+from tensorfarm.gate.faults.places import Place, is_an_input, places, single_axis
 
 BLOCK = 8
 LONG = 1_000_000  # a sequential sum of fewer terms stays within what blocked ones may lose
@@ -24,7 +24,7 @@ def _in_bfloat16(program: Program) -> Iterator[Change]:
     """Only where integers as inputs make every right order exact: a budget alone is blind to it. No mean is exact."""
     for place in places(program, ("matmul", "linear", "sum")):
         operands = list(place.node.operands())
-        if operands and all(reads_inputs_alone(place.graph, name) for name in operands):
+        if operands and len({*operands}) == len(operands) and all(is_an_input(place.graph, name) for name in operands):
             terms = _terms(place)
             if terms > BLOCK:
                 yield place.change(f"{terms} terms accumulated in bfloat16", _ROUNDED[place.op])

@@ -129,7 +129,7 @@ def _unsummed(program: Program) -> Iterator[Change]:
 def _broadcast_axis(place: Place, name: str) -> int | None:
     """An axis of the result along which a floating-point operand is repeated."""
     spec, result = place.spec(name), place.result
-    if spec is None or result is None or not spec.dtype.is_floating_point:
+    if spec is None or result is None or not spec.shape or not spec.dtype.is_floating_point:
         return None
     shape = (1,) * (len(result.shape) - len(spec.shape)) + spec.shape
     return next((axis for axis, size in enumerate(result.shape) if size > 1 and shape[axis] == 1), None)

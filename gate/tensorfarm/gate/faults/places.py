@@ -52,11 +52,11 @@ def place(graph: Graph, node: Node) -> Place:
     return Place(graph, node, op, {**defaults, **by_position, **dict(node.kwargs)})
 
 
-def reads_inputs_alone(graph: Graph, name: str) -> bool:
-    """True where no weight takes part in a value: on integers it can then be exact."""
-    if name in graph.weights:
-        return False
-    return name not in graph.nodes or all(reads_inputs_alone(graph, item) for item in graph.nodes[name].operands())
+def is_an_input(graph: Graph, name: str) -> bool:
+    """True for an input, transposed or not: it holds exact integers where the inputs do."""
+    if name in graph.nodes and graph.nodes[name].op in ("aten.t.default", "aten.transpose.int"):
+        return all(is_an_input(graph, item) for item in graph.nodes[name].operands())
+    return any(item.name == name for item in graph.inputs)
 
 
 def single_axis(value: Argument, rank: int) -> int | None:

@@ -104,13 +104,11 @@ _TAILS: dict[str, Callable[[int], Operator]] = {
 
 
 def _other_divisors(program: Program) -> Iterator[Change]:
-    for place in places(program, ("var", "layer_norm", "_native_batch_norm_legit_functional")):
+    for place in places(program, ("var", "layer_norm")):
         if place.op == "var" and "correction" not in place.given:
             yield place.change("divided by n", lambda right, given: right({**given, "unbiased": False}))
         elif place.op == "layer_norm" and _width(place) > 1:
             yield place.change("variance divided by n - 1", _unbiased_layer_norm)
-        elif place.op == "_native_batch_norm_legit_functional" and place.given["training"]:
-            yield place.change("running variance divided by n", _biased_running_variance)
 
 
 def _width(place: Place) -> int:
@@ -123,13 +121,6 @@ def _unbiased_layer_norm(_right: Callable[[Given], Any], given: Given) -> Any:
     centred = x - x.mean(-1, keepdim=True)
     value = centred * torch.rsqrt(x.var(-1, keepdim=True) + given.get("eps", 1e-5))
     return value * (1 if weight is None else weight) + (0 if bias is None else bias)
-
-
-def _biased_running_variance(right: Callable[[Given], Any], given: Given) -> Any:
-    value, mean, inverse, running_mean, running_var = right(given)
-    count = given["input"].numel() // given["input"].shape[1]
-    kept = (1 - given["momentum"]) * given["running_var"]
-    return value, mean, inverse, running_mean, kept + (running_var - kept) * ((count - 1) / count)
 
 
 FAULTS = (
