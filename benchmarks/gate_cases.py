@@ -21,7 +21,7 @@ from typing import Any
 
 from tensorfarm.contract.outcome import Outcome
 from tensorfarm.contract.refusal import Refusal
-from tensorfarm.gate.certify import certify_case
+from tensorfarm.gate.whole_run import certify_case
 
 _ADAPTER = """
 import importlib.util, json, sys

@@ -14,7 +14,7 @@ from tensorfarm.contract.artifact import Artifact, open_artifact
 from tensorfarm.contract.capture import capture
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.yaml_file import read_yaml
-from tensorfarm.gate.certify import certify_case
+from tensorfarm.gate.whole_run import certify_case
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

@@ -9,6 +9,9 @@ import pytest
 from tensorfarm.gate import Outcome, Refusal, certify
 from tensorfarm.gate.intake import subject_of
 
+# Each test starts pytest again.
+pytestmark = pytest.mark.slow
+
 MODELS = """
 import torch
 

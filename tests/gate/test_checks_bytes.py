@@ -21,6 +21,10 @@ from tensorfarm.gate.checks import identity, loading, manifest
 from tensorfarm.gate.process_state import process_state
 
 
+# Real compilations, one after another.
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def changed(workshop: Workshop) -> Artifact:
     """An artifact whose one pass changed the graph, and says so."""

@@ -12,9 +12,9 @@ from tensorfarm.contract.exchange import OUTPUTS, REPORT
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.tensors import read_tensors
 from tensorfarm.gate import expectation
-from tensorfarm.gate.certify import certify_case
 from tensorfarm.gate.subject.load import load_artifact
 from tensorfarm.gate.trial import MAIN
+from tensorfarm.gate.whole_run import certify_case
 
 
 def comparable(verdict: dict[str, object]) -> dict[str, object]:
