@@ -20,7 +20,6 @@ from tensorfarm.gate.aliases import aliases
 from tensorfarm.gate.checks import identity, loading, manifest
 from tensorfarm.gate.process_state import process_state
 
-
 # Real compilations, one after another.
 pytestmark = pytest.mark.slow
 
