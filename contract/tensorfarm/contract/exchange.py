@@ -29,8 +29,9 @@ def tensor_key(trial: str, call: int, key: str) -> str:
 class CallRequest:
     """One call. ``cotangents`` are positions of outputs whose ``cotangent:POSITION`` lies in the file.
 
-    ``derivative`` is empty for a forward pass, ``vjp``, ``vjp_of_vjp`` or ``jvp``. ``between`` names the change that is
-    made to the subject before this call. ``literals`` replace the example's leaves that are no tensors.
+    ``derivative`` is empty for a forward pass, ``graph`` for one that could be differentiated, ``vjp``, ``vjp_of_vjp``
+    or ``jvp``. ``between`` names the change that is made to the subject before this call. ``literals`` replace the
+    example's leaves that are no tensors.
     """
 
     derivative: str = ""

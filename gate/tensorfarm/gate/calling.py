@@ -65,7 +65,7 @@ def evaluate(callee: Callee, leaves: Mapping[str, Any], derivative: Derivative, 
     with torch.set_grad_enabled(derivative is not Derivative.NONE):
         returned = callee.call(leaves)
     _keep_outputs(returned, into)
-    if derivative is Derivative.NONE:
+    if derivative in (Derivative.NONE, Derivative.GRAPH):
         return
     into.stage = "backward"
     wanted = differentiated(callee, leaves)

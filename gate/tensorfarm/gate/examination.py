@@ -19,7 +19,7 @@ from tensorfarm.gate.checks import liveness
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.setting import Level, Setting
-from tensorfarm.gate.trial import Trial
+from tensorfarm.gate.trial import Derivative, Trial
 
 # What a check looks at: evidence, or an artifact.
 Looked = TypeVar("Looked")
@@ -60,7 +60,19 @@ def trials_of(setting: Setting) -> dict[str, Trial]:
             sessions = trial.sessions if known is None else tuple(dict.fromkeys((*known.sessions, *trial.sessions)))
             depth = trial.depth if known is None else max(known.depth, trial.depth)
             found[trial.name] = replace(known or trial, sessions=sessions, depth=depth)
+    facts = setting.facts
+    if setting.mode == "training" and facts.trainable and facts.fixed_shapes:
+        return {name: _differentiable(trial) for name, trial in found.items()}
     return found
+
+
+def _differentiable(trial: Trial) -> Trial:
+    """What was built for training holds no code for a forward pass alone (Inductor would compile it anew)."""
+    calls = tuple(
+        replace(call, derivative=Derivative.GRAPH) if call.derivative is Derivative.NONE else call
+        for call in trial.calls
+    )
+    return replace(trial, calls=calls)
 
 
 def examined(evidence: Evidence) -> list[Finding]:

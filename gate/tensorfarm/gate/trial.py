@@ -28,9 +28,11 @@ class Depth(IntEnum):
 
 
 class Derivative(StrEnum):
-    """``JVP`` is forward-mode differentiation, ``VJP_OF_VJP`` a gradient of a gradient."""
+    """``GRAPH`` is a forward pass that could be differentiated and is not; ``JVP`` is forward-mode differentiation,
+    ``VJP_OF_VJP`` a gradient of a gradient."""
 
     NONE = ""
+    GRAPH = "graph"
     VJP = "vjp"
     VJP_OF_VJP = "vjp_of_vjp"
     JVP = "jvp"

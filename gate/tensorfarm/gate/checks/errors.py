@@ -87,7 +87,7 @@ def _may_refuse(setting: Setting, call: Call) -> str:
     facts = setting.facts
     if call.derivative in _OPTIONAL:
         return "and a derivative of that kind may be"
-    if call.derivative is not Derivative.NONE and not facts.trainable:
+    if call.derivative not in (Derivative.NONE, Derivative.GRAPH) and not facts.trainable:
         return "and it has no backward pass"
     for leaf in setting.leaves:
         given, example_input = call.inputs.get(leaf.name), leaf.example

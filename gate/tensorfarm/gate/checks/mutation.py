@@ -13,8 +13,9 @@ from dataclasses import replace
 import torch
 
 from tensorfarm.contract.outcome import Status
-from tensorfarm.gate.agreement import agreement
+from tensorfarm.gate.agreement import agreement, mismatch
 from tensorfarm.gate.calling import snapshot
+from tensorfarm.gate.compared import is_floating
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding, drawn, failed, inapplicable, passed
@@ -95,6 +96,10 @@ def _written(evidence: Evidence, what: str, key: str, wanted: Expectation, after
     contract, expected = evidence.setting.contract, wanted.expected(key)
     if wanted.random:
         yield replace(drawn(NAME, what), required=False)
+    elif expected is not None and expected.sigma is None and is_floating(expected):
+        # Without a spread there is no limit for a value that rounds: the trials that have one decide.
+        other = mismatch(NAME, what, after, expected)
+        yield other or replace(inapplicable(NAME, f"{what}: the oracle has no spread on these inputs"), what=what)
     elif expected is not None:
         yield agreement(NAME, what, after, expected, contract.outputs, contract.digits_undecidable_below)
 
