@@ -11,8 +11,11 @@ from tensorfarm.contract.approve import Approvals
 from tensorfarm.contract.bundle import CorruptBundle
 from tensorfarm.contract.exchange import (
     REPORT,
+    CallReport,
+    CallRequest,
     SubjectReport,
     SubjectRequest,
+    TrialRequest,
     read_report,
     read_request,
     write_report,
@@ -110,11 +113,20 @@ def test_a_file_that_is_no_lock_is_refused(approvals: Approvals, content: str) -
 
 
 def test_a_request_and_a_report_come_back(tmp_path: Path) -> None:
-    request = SubjectRequest("a.artifact", "sha", "c", "training", "cuda", 2)
+    calls = (CallRequest("vjp", (0, 2), "swap_parameters", 3, {"scale": 0.5}), CallRequest())
+    request = SubjectRequest(
+        {"kind": "artifact", "sha256": "sha"},
+        "training",
+        ({"name": "x", "literal": None, "requires_grad": True},),
+        "spec",
+        (TrialRequest("example", calls, ("main", "cpu-avx2"), "identity"),),
+        {"main": {"device": "cpu", "threads": 2}},
+    )
     write_request(tmp_path, request)
     assert read_request(tmp_path) == request
     assert read_report(tmp_path) is None
-    report = SubjectReport("sha", "", {"0": True}, {"1": 3}, {"misses": 0}, 0.5)
+    call = CallReport("it raised", "ValueError", "backward", "*", {"1": 3}, {"0": True}, aliases=(("a", "b"),))
+    report = SubjectReport("", "sha", {"misses": 0}, {"example": (call, CallReport())}, 0.5)
     write_report(tmp_path, report)
     assert read_report(tmp_path) == report
 
