@@ -1,7 +1,8 @@
 """A folder of case files as candidates: ``torch.compile`` of each against its eager module, one line a case.
 
 A file has ``model()`` and ``inputs()``; it may have ``GRADS``, ``SEQUENCE``, ``BETWEEN``, ``COMPILE``, ``INDUCTOR``,
-``FUNCTORCH``, ``DYNAMO``, ``SEED`` and ``CHECK``. Invariant: nothing here or in the gate looks at a file's name.
+``FUNCTORCH``, ``DYNAMO``, ``SEED`` and ``CHECK``. Whether a fault is there is the word of the folder's ``README.md``,
+for the torch it was written of. Invariant: no verdict hangs on a file's name, and every file gets its one line.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from report import Goal
+
 from tensorfarm.contract.outcome import Outcome
-from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.refusal import Refusal, one_line
 from tensorfarm.gate.whole_run import certify_case
 
 _ADAPTER = """
@@ -100,9 +104,11 @@ class Judged:
         return f"{self.name}  {self.outcome:<20} {','.join(self.families) or '-':<28} {self.worst[:110]}{verdict}"
 
 
-def judged_cases(folder: Path, contract: Mapping[str, Any], seed: int = 0, workers: int = 2) -> Iterator[Judged]:
-    """Judge every ``*.py`` of a folder, in order."""
-    files = sorted(folder.glob("*.py"))
+def judged_cases(
+    folder: Path, contract: Mapping[str, Any], seed: int = 0, workers: int = 2, each: int = 1
+) -> Iterator[Judged]:
+    """Judge every ``*.py`` of a folder, or every ``each``-th, in order."""
+    files = sorted(folder.glob("*.py"))[::each]
     if not files:
         raise Refusal(
             f"{folder} holds no case", limit="*.py files with model() and inputs()", next_step="name a folder of cases"
@@ -115,7 +121,10 @@ def judged_cases(folder: Path, contract: Mapping[str, Any], seed: int = 0, worke
 def judged(path: Path, contract: Mapping[str, Any], seed: int, expected: bool | None) -> Judged:
     folder = Path(tempfile.mkdtemp(prefix="tensorfarm-case-"))
     try:
-        case = _loaded(path)
+        try:
+            case = _loaded(path)
+        except Exception as error:
+            return Judged(path.stem, "refused", (), f"the file cannot be imported: {one_line(error)}", expected)
         adapter = folder / "adapter.py"
         adapter.write_text(_ADAPTER.format(name=f"case_{path.stem}", path=str(path.resolve())))
         if hasattr(case, "CHECK"):
@@ -130,15 +139,33 @@ def judged(path: Path, contract: Mapping[str, Any], seed: int, expected: bool | 
 
 
 def expectations(readme: Path) -> dict[str, bool]:
-    """Which cases a README's table says to reproduce: a bold REPRODUCES that is not borderline. Empty without one."""
+    """Which cases a README's table says to reproduce on this torch: a bold REPRODUCES that is not borderline.
+
+    Its column is the one that is headed by this torch's version; empty where there is none.
+    """
     if not readme.is_file():
         return {}
     found: dict[str, bool] = {}
+    column = None
     for line in readme.read_text().splitlines():
         cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) > 5 and re.fullmatch(r"\d+", cells[1]):
-            found[f"case{cells[1]}"] = "REPRODUCES" in cells[5] and "borderline" not in cells[5]
+        headed = [place for place, cell in enumerate(cells) if cell.startswith(f"torch {torch.__version__}")]
+        column = headed[0] if headed else column
+        name = cells[1] if len(cells) > 1 else ""
+        if column is not None and len(cells) > column and re.fullmatch(r"(case)?\d+", name):
+            word = cells[column]
+            found[f"case{name.removeprefix('case')}"] = "REPRODUCES" in word and "borderline" not in word
     return found
+
+
+def goals(judged: Sequence[Judged]) -> list[Goal]:
+    """Flagged where the folder says so, and nowhere else."""
+    wrong, right = ([item for item in judged if item.expected is word] for word in (True, False))
+    flagged, alarms = sum(item.flagged for item in wrong), sum(item.flagged for item in right)
+    return [
+        Goal("cases that reproduce, flagged", f"{len(wrong)} of {len(wrong)}", flagged, flagged == len(wrong)),
+        Goal("other cases, flagged", f"0 of {len(right)}", alarms, not alarms),
+    ]
 
 
 def _loaded(path: Path) -> Any:
@@ -171,7 +198,9 @@ def _with_stream(contract: Mapping[str, Any], settings: Mapping[str, Any]) -> di
     """Inductor draws from a stream of its own unless it is told not to."""
     same = settings.get("inductor", {}).get("fallback_random", False)
     policy = "same_stream_as_reference" if same else "seeded_own_stream"
-    return {**contract, "rng": {**contract["rng"], "policy": policy}}
+    dtypes = dict.fromkeys(("inputs", "params", "outputs"), "any")  # a case declares none
+    numerics = {**contract["numerics"], "dtypes": dtypes}
+    return {**contract, "numerics": numerics, "rng": {**contract["rng"], "policy": policy}}
 
 
 def _of_verdict(name: str, verdict: Mapping[str, Any], expected: bool | None) -> Judged:
@@ -183,7 +212,10 @@ def _of_verdict(name: str, verdict: Mapping[str, Any], expected: bool | None) ->
 def _checked(name: str, adapter: Path, expected: bool | None) -> Judged:
     """A case that brings a check of its own: its findings, in a process of its own."""
     command = [sys.executable, "-W", "ignore", str(adapter)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return Judged(name, Outcome.UNDECIDED, (), f"its own check gave no answer in {_SECONDS:g} s", expected)
     if ended.returncode:
         said = ended.stderr.strip().splitlines()
         return Judged(

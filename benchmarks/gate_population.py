@@ -1,7 +1,8 @@
 """What the gate is proved on: programs, faults planted in them, honest variants of them; and one verdict on each.
 
 A member is (program, kind, number) and nothing else. Verdicts come from the gate's own steps, each in a child that is
-forked from this process, which has imported and computed nothing. Other sessions are run where a family needs them.
+forked from this process, which has imported and computed nothing. Sessions on other devices and toolchains are run
+where a family needs them.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import json
 import os
 import subprocess
 import sys
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from gate_children import apart
 
 from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.program import Program
@@ -29,6 +30,7 @@ from tensorfarm.gate.faults.fault import Fault, Mutant, plant
 from tensorfarm.gate.processes import run_sessions
 from tensorfarm.gate.step import CASE, FUNCTIONS
 from tensorfarm.gate.subject import run as subject
+from tensorfarm.gate.trial import MAIN
 
 PROGRAMS = Path(__file__).resolve().parent / "population"
 SPECIMENS = (
@@ -120,6 +122,7 @@ def active(member: Member, probes: dict[Path, Probe], contract: Any) -> Activity
 def contract_for(member: Member, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The contract's fields, with what the member's family is about declared: levels of the CPU, or invariance."""
     changed = copy.deepcopy(dict(fields))
+    changed["numerics"]["dtypes"] = dict.fromkeys(("inputs", "params", "outputs"), "any")
     if "devices" in member.mutant.families:
         changed["devices"] = ["cpu/default", "cpu/avx2", "cpu/avx512"]
     if "batch_invariance" in member.mutant.families:
@@ -153,6 +156,8 @@ def verdict(
     told: dict[str, Any] = {FUNCTIONS["prepare"]: prepared}
     if IN_SESSIONS & set(member.mutant.families):
         told[FUNCTIONS["run_sessions"]] = run_sessions({**request, "before": told, "python_path": [str(PROGRAMS)]})
+    else:
+        _run_alike(prepared, request)
     deaths = {FUNCTIONS["run"]: {"kind": "exit", "message": death}} if death else {}
     said = _step("decide", {**request, "before": told, "deaths": deaths})
     failed = dict.fromkeys(row["check_name"] for row in said["findings"] if row["status"] == "fail")
@@ -166,19 +171,24 @@ def _step(name: str, request: Mapping[str, Any]) -> dict[str, Any]:
     return json.loads((Path(request["folder"]) / f"{name}.json").read_text())
 
 
-def _forked(name: str, request: Mapping[str, Any]) -> str:
+def _run_alike(prepared: Mapping[str, Any], request: Mapping[str, Any]) -> None:
+    """Sessions that are another process or another number of threads and no more: a forked child is both."""
+    for session in prepared.get("sessions", ()):
+        if session["device"] == MAIN.device and not session["environment"]:
+            _forked("run", request, session["name"])
+
+
+def _forked(name: str, request: Mapping[str, Any], session: str = "") -> str:
     """Run one step in a child; how it ended, empty where well."""
     folder = Path(request["folder"])
     (folder / CASE).write_text(json.dumps(request))
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            code = step.main(name, folder)
-        except BaseException as error:
-            traceback.print_exception(error)
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return f"signal {-code}" if code < 0 else f"exit code {code}" if code else ""
+    judge.gate_version()  # kept by this process, so that no child reads the gate's files again
+    ended = apart(_quietly, name, folder, session)
+    return ended.death or (f"exit code {ended.answer}" if ended.answer else "")
+
+
+def _quietly(name: str, folder: Path, session: str) -> int:
+    """What torch and a faulty program print goes to a file beside the case."""
+    with (folder / f"{name}.stderr").open("w") as stream:
+        os.dup2(stream.fileno(), 2)
+        return step.main(name, folder, session)

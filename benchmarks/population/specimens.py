@@ -250,7 +250,8 @@ class Special(torch.nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> Tensors:
         return (
             torch.relu(x), x.clamp(-1, 1), torch.maximum(x, y), x * 0, (x - x) + y, x + 0,
-            torch.log1p(y * 1e-4), torch.softmax(x * 50, -1), torch.logsumexp(y * 50, -1), x.sigmoid() / (y * y + 1),
+            torch.log1p(y * 1e-4) * 1e4, torch.softmax(x * 50, -1), torch.logsumexp(y * 50, -1),
+            x.sigmoid() / (y * y + 1),
         )  # fmt: skip
 
 
@@ -262,7 +263,8 @@ def special() -> Made:
 
 class Casting(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> Tensors:
-        return x.bfloat16(), x.half().float() * 3, x.round(), (x * 4).round().to(torch.int32), x.bfloat16().float() + 1
+        scaled = x * 3
+        return x.bfloat16(), x.half().float() * 3, x.round(), scaled.round().to(torch.int32), scaled, x.half()
 
 
 def casting() -> Made:

@@ -96,7 +96,12 @@ class Runners:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "TENSORFARM_BUILD_ROOT": str(folder / "build"), "TMPDIR": str(folder)},
+            env={
+                **os.environ,
+                "TENSORFARM_BUILD_ROOT": str(folder / "build"),
+                "TMPDIR": str(folder),
+                "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking CUDA itself would make every fork unfit for it
+            },
         )
 
     def close(self) -> None:

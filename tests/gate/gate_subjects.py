@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from tensorfarm.gate.subject.scratch import new_folder
+
 
 class Small(torch.nn.Module):
     """One product, one buffer that counts calls, and a nested result."""
@@ -51,6 +53,26 @@ def counted() -> tuple[torch.nn.Module, tuple[Any, ...]]:
     return Counted(), (x(), 2.0)
 
 
+class Remembering(torch.nn.Module):
+    """Its answer hangs on how often it was called, which a buffer of ``size`` elements keeps."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(size))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen.add_(1)
+        return x * self.seen
+
+
+def remembering_one() -> tuple[torch.nn.Module, tuple[Any, ...]]:
+    return Remembering(1), (x(),)
+
+
+def remembering_each() -> tuple[torch.nn.Module, tuple[Any, ...]]:
+    return Remembering(4), (x(),)
+
+
 def wrong_small() -> tuple[torch.nn.Module, tuple[Any, ...]]:
     return Small(0.25), (x(), 2.0)
 
@@ -65,6 +87,11 @@ def no_module() -> int:
 
 def unable() -> torch.nn.Module:
     raise ValueError("no weights here")
+
+
+def litters_and_dies(x: torch.Tensor) -> torch.Tensor:
+    new_folder("litter")
+    os.abort()
 
 
 def double(x: torch.Tensor) -> torch.Tensor:

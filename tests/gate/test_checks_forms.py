@@ -1,9 +1,11 @@
 """Families that call a program otherwise: in other memory, at other sizes, of other dtypes, in another form of it."""
 
+from typing import Any
+
 import pytest
 import torch
 from gate_checked_models import Masked, Neighbours, Product, Promoted, Reader, Rows, Sized, seeded
-from gate_evidence import evidence_of, failing, statuses
+from gate_evidence import evidence_of, failing, statuses, survives
 from torch import nn
 
 from tensorfarm.contract.refusal import Refusal
@@ -130,3 +132,44 @@ def test_forms_keep_containers_keywords_and_tensors_without_axes() -> None:
 def test_an_unknown_form_is_refused_in_one_line() -> None:
     with pytest.raises(Refusal, match="variant 'upside_down' is unknown"):
         varied(nn.ReLU(), "upside_down")
+
+
+class Noise(nn.Module):
+    """Draws, and is wrong where its input is no leaf of the call, or is laid out otherwise."""
+
+    def __init__(self, fault: str = "") -> None:
+        super().__init__()
+        self.fault = fault
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = nn.functional.dropout(x, 0.3)
+        wrong = (self.fault == "split" and x.shape[0] < 6) or (self.fault == "strides" and not x.is_contiguous())
+        return kept * 1.01 if wrong else kept * 1
+
+
+@pytest.mark.parametrize(("family", "fault"), [(equal_programs, "split"), (ladder, "split"), (layouts, "strides")])
+def test_a_program_that_draws_is_compared_stream_for_stream(family: Any, fault: str) -> None:
+    evidence = evidence_of([family], Noise(), [seeded(6, 8)], Noise(fault))
+    assert failing(family, evidence)
+    honest = evidence_of([family], Noise(), [seeded(6, 8)])
+    assert statuses(family, honest) == {"pass"}
+    assert survives(family, honest)
+    own = {"rng.policy": "seeded_own_stream"}
+    assert not failing(family, evidence_of([family], Noise(), [seeded(6, 8)], Noise(fault), changes=own))
+
+
+def test_a_wrong_lowering_in_half_precision_shows_where_sums_of_signs_are_exact() -> None:
+    class Halves(nn.Module):
+        def __init__(self, fault: bool = False) -> None:
+            super().__init__()
+            self.fault = fault
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            product = x @ y
+            return product * (1 + 2.0**-4) if self.fault and x.shape[0] < 8 else product
+
+    inputs = [seeded(8, 61).bfloat16(), seeded(61, 5).bfloat16()]
+    half = {"numerics.dtypes.inputs": "bfloat16", "inputs.exact_integers.int_bits": 8}
+    evidence = evidence_of([equal_programs], Halves(), inputs, Halves(fault=True), changes=half)
+    assert failing(equal_programs, evidence)
+    assert not failing(equal_programs, evidence_of([equal_programs], Halves(), inputs, changes=half))

@@ -235,9 +235,10 @@ def test_the_second_oracle_sums_the_other_way_and_says_how_exact_the_program_is(
     wanted = Expected(call(x), call(x.double()))
     assert not torch.equal(second, wanted.eager)
     assert torch.allclose(second, wanted.eager, atol=1e-3)
-    assert "both are nearer to float64 than the subject" in tie_break(wanted, wanted.eager + 1, second)
-    assert "no more exact" in tie_break(wanted, second, second)
-    assert "reverse" not in tie_break(wanted, second, None)
+    assert "both are nearer to float64 than the subject" in tie_break(wanted, wanted.eager + 1, second, (2,))
+    assert "both are nearer to float64 than the subject" in tie_break(wanted, wanted.eager * torch.nan, second, (2,))
+    assert "no more exact" in tie_break(wanted, second, second, (2,))
+    assert not tie_break(wanted, second, None, (2,))
 
 
 REVERSED: dict[str, Call] = {

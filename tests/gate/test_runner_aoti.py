@@ -13,13 +13,14 @@ from gate_subjects import expected, x
 
 from tensorfarm.contract.capture import capture
 from tensorfarm.contract.program import Program
+from tensorfarm.gate import Outcome, Status, certify
 
 pytestmark = pytest.mark.slow
 SOURCE = Path(__file__).parent / "gate_subjects.py"
 
 _BUILD = """
 import torch, gate_subjects
-for name in ("small", "wrong_small", "counted"):
+for name in ("small", "wrong_small", "counted", "remembering_one", "remembering_each"):
     torch.manual_seed(0)
     module, example = getattr(gate_subjects, name)()
     with torch.no_grad():
@@ -98,3 +99,20 @@ def test_an_artifact_s_package_computes_with_the_artifact_s_weights_and_writes_i
     others = {**program.weights, weight.name: torch.zeros(3, 4)}
     held = artifact(replace(program, weights=others), tmp_path / "wrong", "aoti", model_pt2=packages / "counted.pt2")
     assert not torch.allclose(runners.ran(held, (x(), 2.0)).output(), expected((x(), 2.0))[0])
+
+
+def test_a_package_that_forgets_what_it_wrote_is_found_by_its_later_answers(packages: Path) -> None:
+    """torch 2.13 reads a buffer of one element as what it was when the package was loaded."""
+    verdict = certify(f"{SOURCE}:remembering_one", packages / "remembering_one.pt2")
+    assert verdict.outcome is Outcome.CONFORMANCE_FAILURE, verdict.message
+    assert {finding.status for finding in verdict.of_check("second_call")} >= {Status.FAIL}
+    assert "output 0" in verdict.message
+
+
+def test_a_package_that_keeps_its_state_to_itself_is_admitted_for_its_later_answers(packages: Path) -> None:
+    source, package = f"{SOURCE}:remembering_each", packages / "remembering_each.pt2"
+    verdict = certify(source, package)
+    assert verdict.outcome is Outcome.ADMITTED, verdict.message
+    once = certify(source, package, level="quick")
+    assert once.outcome is Outcome.UNDECIDED
+    assert "ask for later answers" in once.message

@@ -151,6 +151,17 @@ def test_inductor_compiles_in_a_folder_of_its_own_with_the_graph_cache_off(runne
     assert not torch.allclose(runners.ran(wrong, (x(), 2.0)).output(), expected((x(), 2.0))[0])
 
 
+def test_nothing_that_a_session_lays_on_disk_outlives_the_run(runners: Runners, tmp_path: Path) -> None:
+    outside = set(runners.folder.iterdir())
+    for subject in (compiled(), named("litters_and_dies")):
+        ran = runners.ran(subject, (x(),))
+        run = runners.folder / f"{runners.count}.subject"
+        assert {path.name for path in set(runners.folder.iterdir()) - outside} == {run.name}
+        outside.add(run)
+    assert ran.death == {"kind": "signal", "message": "SIGABRT"}
+    assert [path.name[:18] for path in (run / "main" / "scratch").iterdir()] == ["tensorfarm-litter-"]
+
+
 # torch.export, and capture
 
 

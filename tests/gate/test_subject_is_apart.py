@@ -12,6 +12,7 @@ from tensorfarm.contract.exchange import OUTPUTS, REPORT
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.tensors import read_tensors
 from tensorfarm.gate import expectation
+from tensorfarm.gate.indexed_file import IndexedFile
 from tensorfarm.gate.subject.load import load_artifact
 from tensorfarm.gate.trial import MAIN
 from tensorfarm.gate.whole_run import certify_case
@@ -125,7 +126,7 @@ def test_an_expectation_that_changed_since_the_oracle_ran_is_not_believed(
     case = workshop.case(mlp, workshop.artifact(mlp), "inference", oracle_cache=str(tmp_path / "oracle"))
     prepared = workshop.result("prepare", case)
     (kept,) = (tmp_path / "oracle").iterdir()
-    assert prepared["oracle_sha256"] == sha256_file(kept)
+    assert prepared["oracle_sha256"] == IndexedFile(kept).sha256
     workshop.step("run", case, "gate_vandals:patch_torch_and_lie")
     if damage == "deleted":
         kept.unlink()
@@ -142,7 +143,7 @@ def test_an_expectation_that_changed_since_the_oracle_ran_is_not_believed(
         expectation.save(kept, {**believed, "example": (replace(example, eager=told, exact=exact),)})
     verdict = workshop.decided(case, prepared)
     assert failing(verdict) == {("forward", "output 0"), ("forward", "output 1")}
-    assert sha256_file(kept) == prepared["oracle_sha256"]
+    assert IndexedFile(kept).sha256 == prepared["oracle_sha256"]
 
 
 def test_kept_expectations_are_read_only(workshop: Workshop, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Planted faults of value: each is found by the check that is about it, at the element where it is."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from gate_workshop import Workshop, failing, node_called, program, with_node
@@ -95,11 +96,17 @@ def test_an_output_without_its_graph_fails_metadata_and_gradients(workshop: Work
     assert ("gradient", "gradient down.weight") in failing(verdict)
 
 
-@pytest.mark.parametrize("source", ["empty", "literal"])
-def test_nothing_compared_is_no_verdict_and_nobodys_fault(workshop: Workshop, source: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("empty", "not one element could be compared; give example inputs"),
+        ("literal", "the original returns no tensor (3), so there is no value to compare"),
+    ],
+)
+def test_nothing_compared_is_no_verdict_and_nobodys_fault(workshop: Workshop, source: str, why: str) -> None:
     verdict = workshop.judged(program(source), mode="inference")
     assert (verdict["outcome"], verdict["outcome_kind"]) == ("undecided", "not_run")
-    assert "not one element could be compared; give example inputs" in verdict["message"]
+    assert why in verdict["message"]
 
 
 def test_integers_alone_decide(workshop: Workshop) -> None:
@@ -173,3 +180,21 @@ def test_training_without_anything_to_train_is_undecided(workshop: Workshop) -> 
     verdict = workshop.judged(program("special"), mode="training")
     assert verdict["outcome"] == "undecided"
     assert 'judge it with "mode: inference"' in verdict["message"]
+
+
+def test_a_probe_asks_the_failing_family_alone_and_is_held_to_the_same_oracle(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    mlp = program("mlp")
+    subtraction = node_called(mlp.graph, "aten.sub.Tensor")
+    swapped = workshop.artifact(mlp, with_node(mlp.graph, subtraction.name, args=subtraction.args[::-1]))
+    cache = {"oracle_cache": str(tmp_path / "oracle")}
+    whole = workshop.verdict(workshop.case(mlp, swapped, "inference", **cache))
+    probe = workshop.verdict(workshop.case(mlp, swapped, "inference", only=["forward"], **cache))
+    assert failing(probe) == failing(whole) == {("forward", "output 1")}
+    said = {row["check_name"] for row in probe["findings"]} - {row["check_name"] for row in whole["findings"]}
+    assert not said
+    assert not {"metadata", "exact_integers", "integers"} & {row["check_name"] for row in probe["findings"]}
+    assert len(list((tmp_path / "oracle").iterdir())) == 1
+    crash = workshop.verdict(workshop.case(mlp, swapped, "inference", only=["loading"], **cache))
+    assert {row["check_name"] for row in crash["findings"]} == {row["check_name"] for row in whole["findings"]}

@@ -1,11 +1,13 @@
 """Nothing is lost and nothing doubled between journal and lake, whoever is killed when."""
 
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -291,6 +293,28 @@ def test_rows_from_before_a_column_was_added_are_read_with_nulls(layout: StoreLa
         {"gate_run_id": "gate-alpha", "what": "output 0"},
         {"gate_run_id": "gate-beta", "what": "output 0"},
     ]
+
+
+def test_what_was_required_is_read_back_and_rows_of_before_were_all_required(
+    layout: StoreLayout, sweep_events: Sweep
+) -> None:
+    write_deltalake(table_folder(layout, "verdicts"), pa.table({"gate_run_id": ["before"]}))
+    (decided,) = [event for event in sweep_events("s0") if event.type == "GateDecided"][:1]
+    first, *others = json.loads(decided.payload)["findings"]
+    said = [{**first, "status": "not_run", "required": False}, *others]
+    payload = json.dumps({**json.loads(decided.payload), "findings": said})
+    journal = Journal(layout, claim_writer(layout))
+    journal.append([replace(decided, payload=payload)])
+    for _ in range(2):
+        with Reader(layout) as reader:
+            rows = reader.query("select gate_run_id, required from verdicts order by gate_run_id, ordinal").to_pylist()
+        assert [(row["gate_run_id"], row["required"]) for row in rows] == [
+            ("before", True),
+            ("gate-alpha", False),
+            ("gate-alpha", True),
+        ]
+        seal(layout)
+    journal.close()
 
 
 def test_a_store_with_an_odd_name_is_read(tmp_path: Path, sweep_events: Sweep, assert_exactly: Exactly) -> None:

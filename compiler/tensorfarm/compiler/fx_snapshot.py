@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from tensorfarm.contract.digest import canonical_json, sha256_json
+from tensorfarm.contract.digest import sha256_json
 
 _PLAIN = (bool, int, float, str, torch.dtype, torch.layout, torch.memory_format, torch.device, type(None))
 
@@ -21,7 +21,7 @@ _PLAIN = (bool, int, float, str, torch.dtype, torch.layout, torch.memory_format,
 class Snapshot:
     """``nodes`` is each node's spelling by name, ``traces`` where it came from; ``sha256`` is of their order too."""
 
-    nodes: Mapping[str, str]
+    nodes: Mapping[str, Any]
     traces: Mapping[str, str]
     sha256: str
 
@@ -41,13 +41,15 @@ class Snapshot:
         }
 
 
-def _spelling(node: torch.fx.Node) -> str:
-    return canonical_json([node.op, _target(node.target), _spelled(node.args), _spelled(node.kwargs)])
+def _spelling(node: torch.fx.Node) -> list[Any]:
+    return [node.op, _target(node.target), _spelled(node.args), _spelled(node.kwargs)]
 
 
 def _spelled(value: Any) -> Any:
     if isinstance(value, torch.fx.Node):
         return ["node", value.name]
+    if value is None or type(value) in (bool, int, float, str):
+        return f"{type(value).__name__} {value}"
     if isinstance(value, (tuple, list)):
         return [_spelled(item) for item in value]
     if isinstance(value, dict):

@@ -6,8 +6,10 @@ the one that capture minted, and every weight's bytes hash to what the graph say
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from tensorfarm.contract.bundle import Bundle, CorruptBundle, pack
 from tensorfarm.contract.canonical import canonical_text
 from tensorfarm.contract.digest import canonical_json
 from tensorfarm.contract.graph import Graph
-from tensorfarm.contract.tensors import read_tensors, tensor_sha256, write_tensors
+from tensorfarm.contract.tensors import tensor_sha256, tensors_of, write_tensors
 
 FORMAT = "tensorfarm.program/2"
 EXPORTED = "source.pt2"
@@ -39,7 +41,7 @@ class Program:
     semantic_hash: str
     input_spec_id: str
     graph: Graph
-    weights: dict[str, torch.Tensor]
+    weights: Mapping[str, torch.Tensor]
     inputs: dict[str, torch.Tensor]
     in_spec: str
     takes: str
@@ -77,7 +79,10 @@ class Program:
 
     @staticmethod
     def load(path: Path, expected_sha256: str | None = None) -> Program:
-        """Read a program. Raises CorruptBundle where the file, a weight or the format is not what it says."""
+        """Read a program. Raises CorruptBundle where the file, a weight or the format is not what it says.
+
+        Weights of a file that was asked for by its sha256 are read, and proved, when the first of them is.
+        """
         bundle = Bundle(path, expected_sha256)
         header = json.loads(bundle.read("program.json"))
         if header.get("format") != FORMAT:
@@ -85,10 +90,9 @@ class Program:
                 f"{path.name} has format {header.get('format')!r}", limit=FORMAT, next_step="capture it again"
             )
         graph = graph_json.decoded(json.loads(bundle.read("graph.json")))
-        weights = read_member(bundle, "weights.tensors")
-        for name, weight in graph.weights.items():
-            if name not in weights or tensor_sha256(weights[name]) != weight.sha256:
-                raise CorruptBundle(f"weight {weight.target} in {path.name} is not the one that was captured")
+        weights = StoredWeights(bundle, graph)
+        if expected_sha256 is None:
+            weights.read()
         return Program(
             source=header["source"],
             semantic_hash=header["semantic_hash"],
@@ -103,9 +107,36 @@ class Program:
         )
 
 
+class StoredWeights(Mapping[str, torch.Tensor]):
+    """The weights of a bundle by their names in the graph, all read at once when the first is asked for.
+
+    Whoever needs the graph alone need not read gigabytes. Raises CorruptBundle for a weight with other bytes.
+    """
+
+    def __init__(self, bundle: Bundle, graph: Graph) -> None:
+        self._bundle, self._graph = bundle, graph
+        self._read: dict[str, torch.Tensor] | None = None
+
+    def read(self) -> dict[str, torch.Tensor]:
+        if self._read is None:
+            found = read_member(self._bundle, "weights.tensors")
+            for name, weight in self._graph.weights.items():
+                if name not in found or tensor_sha256(found[name]) != weight.sha256:
+                    place = self._bundle.path.name
+                    raise CorruptBundle(f"weight {weight.target} in {place} is not the one that was captured")
+            self._read = found
+        return self._read
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return self.read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.read())
+
+    def __len__(self) -> int:
+        return len(self.read())
+
+
 def read_member(bundle: Bundle, name: str) -> dict[str, torch.Tensor]:
     """Tensors stored as member ``name`` of a bundle."""
-    with tempfile.TemporaryDirectory(prefix="tensorfarm-") as folder:
-        place = Path(folder) / "member"
-        place.write_bytes(bundle.read(name))
-        return read_tensors(place)
+    return tensors_of(io.BytesIO(bundle.read(name)), name)

@@ -10,10 +10,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from tensorfarm.contract.digest import canonical_json
@@ -35,20 +34,20 @@ def storage_sha256(tensor: torch.Tensor) -> str:
     return hashlib.sha256(_bytes_of(_storage_bytes(tensor))).hexdigest()
 
 
-def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Write named strided tensors (any device) with their strides, offsets and shared storages."""
-    storages: dict[int, str] = {}
-    content: dict[str, torch.Tensor] = {}
-    views: list[dict[str, object]] = []
+def parts_of(tensors: Mapping[str, torch.Tensor]) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
+    """Strided tensors (any device) as views, in order, of storages by name, each once and as bytes on the CPU."""
+    names: dict[int, str] = {}
+    storages: dict[str, torch.Tensor] = {}
+    views: list[dict[str, Any]] = []
     for name, tensor in tensors.items():
-        pointer = tensor.untyped_storage().data_ptr() if tensor.untyped_storage().nbytes() else -1 - len(storages)
-        if pointer not in storages:
-            storages[pointer] = f"s{len(storages):06d}"
-            content[storages[pointer]] = _storage_bytes(tensor)
+        pointer = tensor.untyped_storage().data_ptr() if tensor.untyped_storage().nbytes() else -1 - len(names)
+        if pointer not in names:
+            names[pointer] = f"s{len(names):06d}"
+            storages[names[pointer]] = _storage_bytes(tensor)
         views.append(
             {
                 "name": name,
-                "storage": storages[pointer],
+                "storage": names[pointer],
                 "dtype": str(tensor.dtype).removeprefix("torch."),
                 "shape": list(tensor.shape),
                 "stride": list(tensor.stride()),
@@ -57,10 +56,25 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
                 "negative": tensor.is_neg(),
             }
         )
+    return views, storages
+
+
+def view_of(storage: torch.Tensor, view: Mapping[str, Any]) -> torch.Tensor:
+    """The tensor that a view of ``parts_of`` tells. Raises what torch does where the storage cannot hold it."""
+    dtype: torch.dtype = getattr(torch, str(view["dtype"]))
+    tensor = torch.empty(0, dtype=dtype).set_(storage.untyped_storage(), view["offset"], view["shape"], view["stride"])
+    if view["conjugate"]:
+        tensor = torch.conj(tensor)
+    return torch.ops.aten._neg_view(tensor) if view["negative"] else tensor
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Write named strided tensors (any device) with their strides, offsets and shared storages."""
+    views, storages = parts_of(tensors)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     try:
-        save_file(content, partial, metadata={_METADATA_KEY: canonical_json(views)})
+        save_file(storages, partial, metadata={_METADATA_KEY: canonical_json(views)})
         partial.rename(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -69,25 +83,41 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """Read what ``write_tensors`` wrote, on the CPU. Refuses a missing, truncated or foreign file."""
     try:
-        with safe_open(path, framework="pt") as stream:
-            metadata = stream.metadata() or {}
-            storages = {name: stream.get_tensor(name).clone() for name in stream.keys()}  # noqa: SIM118 (no mapping)
-        views: list[dict[str, Any]] = json.loads(metadata[_METADATA_KEY])
-        return {view["name"]: _view(storages[view["storage"]], view) for view in views}
-    except (OSError, SafetensorError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise Refusal(
-            f"{path.name} is no readable tensor file: {error}",
-            limit="a whole file written by write_tensors",
-            next_step="write it again from its source",
-        ) from None
+        stream = path.open("rb")
+    except OSError as error:
+        raise _unreadable(path.name, error) from None
+    with stream:
+        return tensors_of(stream, path.name)
 
 
-def _view(storage: torch.Tensor, view: dict[str, Any]) -> torch.Tensor:
-    dtype: torch.dtype = getattr(torch, str(view["dtype"]))
-    tensor = torch.empty(0, dtype=dtype).set_(storage.untyped_storage(), view["offset"], view["shape"], view["stride"])
-    if view["conjugate"]:
-        tensor = torch.conj(tensor)
-    return torch.ops.aten._neg_view(tensor) if view["negative"] else tensor
+def tensors_of(stream: BinaryIO, name: str) -> dict[str, torch.Tensor]:
+    """The same from an open file or a buffer called ``name``; every storage is read to where it stays."""
+    try:
+        header: dict[str, Any] = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+        views: list[dict[str, Any]] = json.loads(header.pop("__metadata__")[_METADATA_KEY])
+        storages: dict[str, torch.Tensor] = {}
+        for key, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+            first, last = entry["data_offsets"]
+            storages[key] = read_bytes(stream, last - first)
+        return {view["name"]: view_of(storages[view["storage"]], view) for view in views}
+    except (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, MemoryError) as error:
+        raise _unreadable(name, error) from None
+
+
+def read_bytes(stream: BinaryIO, count: int) -> torch.Tensor:
+    """The next ``count`` bytes, on a storage of their own. Raises ValueError where there are fewer."""
+    made = torch.empty(count, dtype=torch.uint8)
+    if count and stream.readinto(made.numpy().data) != count:  # type: ignore[attr-defined]
+        raise ValueError("it ends too early")
+    return made
+
+
+def _unreadable(name: str, error: Exception) -> Refusal:
+    return Refusal(
+        f"{name} is no readable tensor file: {error}",
+        limit="a whole file written by write_tensors",
+        next_step="write it again from its source",
+    )
 
 
 def _storage_bytes(tensor: torch.Tensor) -> torch.Tensor:

@@ -300,7 +300,12 @@ def _digits(value: float, limit: float) -> float:
 
 
 def index_of(flat: int, shape: torch.Size) -> tuple[int, ...]:
-    return tuple(int(position) for position in torch.unravel_index(torch.tensor(flat), shape))
+    """By hand: ``torch.unravel_index`` imports sympy, which takes longer than most verdicts."""
+    found: list[int] = []
+    for size in reversed(shape):
+        flat, position = divmod(flat, size)
+        found.append(position)
+    return tuple(reversed(found))
 
 
 def place_of(what: str, where: tuple[int, ...]) -> str:

@@ -46,7 +46,7 @@ class Certificate(Verdict):
             "outcome": self.outcome.value,
             "outcome_kind": self.kind,
             "message": self.message,
-            "findings": [{**finding.row(self.seed), "required": finding.required} for finding in self.findings],
+            "findings": [finding.row(self.seed) for finding in self.findings],
             "gate_version": self.gate_version,
             "attestation": dict(self.attestation),
         }

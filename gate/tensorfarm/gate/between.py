@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -18,6 +19,8 @@ from tensorfarm.contract.refusal import Refusal
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _LARGEST_INTEGER = 3
+_TINY = 2.0**-6
+_EPSILON, _EPSILON_BITS = "eps", 12
 
 
 def apply(module: nn.Module, name: str, step: int) -> None:
@@ -75,17 +78,33 @@ def shadow_attribute(module: nn.Module) -> None:
 
 
 def change_attribute(module: nn.Module) -> None:
-    """Public numbers that ``forward`` may read: floats are halved; where there is none, integers grow by one.
+    """Public numbers that ``forward`` may read: floats become others; where there is none, integers grow by one.
 
-    A probability stays one. Integers of torch's own modules are sizes, and are left alone.
+    Integers of torch's own modules are sizes, and are left alone.
     """
     numbers = list(_numbers(module))
-    floats = [(part, key) for part, key, value in numbers if type(value) is float]
-    for part, key in floats:
-        setattr(part, key, getattr(part, key) * 0.5)
+    floats = [(part, key, value) for part, key, value in numbers if type(value) is float]
+    for part, key, value in floats:
+        setattr(part, key, other_float(value))
     for part, key, value in numbers:
         if not floats and type(value) is int and not type(part).__module__.startswith("torch."):
             setattr(part, key, value + 1)
+
+
+def enlarge_attribute(module: nn.Module) -> None:
+    """Public floats that are called an epsilon become large: beside values of any usual size they are then seen.
+
+    For after ``change_attribute``, which leaves them below one half.
+    """
+    for part, key, value in list(_numbers(module)):
+        if type(value) is float and _EPSILON in key.lower():
+            setattr(part, key, value * 2.0**_EPSILON_BITS)
+
+
+def other_float(value: float) -> float:
+    """Half of it; a tiny one between a quarter and a half: an epsilon that is halved moves nothing that could be seen.
+    A probability stays one, and zero stays zero: a dropout that is switched off draws nothing."""
+    return (math.frexp(value)[0] if abs(value) < _TINY else value) * 0.5
 
 
 def integer_parameters(module: nn.Module) -> None:
@@ -102,6 +121,7 @@ CHANGES: dict[str, Callable[[nn.Module], None]] = {
     "update_parameters": update_parameters,
     "shadow_attribute": shadow_attribute,
     "change_attribute": change_attribute,
+    "enlarge_attribute": enlarge_attribute,
     "integer_parameters": integer_parameters,
 }
 

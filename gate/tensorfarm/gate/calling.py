@@ -21,6 +21,7 @@ from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.process_state import process_state
 from tensorfarm.gate.trial import Derivative
 
+RECOMPILE_BLOCKED = "RecompileBlocked"
 # Cotangents by the flat outputs, tangents by the flat inputs: positions to tensors.
 Vectors = Callable[[Sequence[Any]], Mapping[int, torch.Tensor]]
 
@@ -62,13 +63,14 @@ def evaluate(callee: Callee, leaves: Mapping[str, Any], derivative: Derivative, 
     if derivative is Derivative.JVP:
         _forward_mode(callee, leaves, vectors, into)
         return
+    inputs = _wanting(leaves)
     with torch.set_grad_enabled(derivative is not Derivative.NONE):
         returned = callee.call(leaves)
     _keep_outputs(returned, into)
     if derivative in (Derivative.NONE, Derivative.GRAPH):
         return
     into.stage = "backward"
-    wanted = differentiated(callee, leaves)
+    wanted = _trained(callee) | inputs
     twice = derivative is Derivative.VJP_OF_VJP
     first = _gradients(returned.leaves, wanted, vectors(returned.leaves), create_graph=twice)
     for name, value in first.items():
@@ -82,9 +84,18 @@ def evaluate(callee: Callee, leaves: Mapping[str, Any], derivative: Derivative, 
 
 def differentiated(callee: Callee, leaves: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """What gradients are taken by: parameters by qualified name, inputs as ``input:NAME``."""
-    wanted = {name: value for name, value in callee.parameters.items() if value.requires_grad}
+    return _trained(callee) | _wanting(leaves)
+
+
+def _trained(callee: Callee) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in callee.parameters.items() if value.requires_grad}
+
+
+def _wanting(leaves: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Inputs that gradients are taken by, as ``input:NAME``. Asked before the call: one that is written to may come to
+    want one."""
     inputs = {f"input:{name}": value for name, value in leaves.items() if isinstance(value, torch.Tensor)}
-    return wanted | {name: value for name, value in inputs.items() if value.requires_grad}
+    return {name: value for name, value in inputs.items() if value.requires_grad}
 
 
 def differentiable(outputs: Sequence[Any]) -> list[int]:
@@ -111,6 +122,11 @@ def observed(
     try:
         evaluate(callee, leaves, derivative, vectors, values)
     except Exception as raised:
+        error = raised
+    except BaseException as raised:
+        # Inductor's caches swallow exceptions, so a compilation that is not allowed is no Exception.
+        if type(raised).__name__ != RECOMPILE_BLOCKED:
+            raise
         error = raised
     seconds = time.perf_counter() - started
     after = process_state()
@@ -240,7 +256,7 @@ def _forward_mode(callee: Callee, leaves: Mapping[str, Any], vectors: Vectors, i
     tangents = vectors(list(leaves.values()))
     with forward_ad.dual_level():
         duals = {
-            name: forward_ad.make_dual(value.detach(), tangents[position].to(value.dtype))
+            name: forward_ad.make_dual(value.detach(), tangents[position].to(value.dtype, copy=True))
             if position in tangents
             else value
             for position, (name, value) in enumerate(leaves.items())

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.utils import _pytree as pytree
 
 from tensorfarm.contract.artifact import Artifact, open_artifact
 from tensorfarm.contract.digest import sha256_json, sha256_tree
+from tensorfarm.contract.graph import WeightKind
 from tensorfarm.contract.ir_contract import STRICT, IrContract
 from tensorfarm.contract.numerics import NumericalContract, parse_contract
 from tensorfarm.contract.program import MODES, Program
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.tensors import tensor_sha256, write_tensors
 from tensorfarm.gate.calling import observed
-from tensorfarm.gate.examination import trials_of
+from tensorfarm.gate.checks import capture
+from tensorfarm.gate.examination import families, trials_of
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.facts import facts_of
 from tensorfarm.gate.observation import Observation
@@ -40,7 +43,7 @@ _LEVELS = [level.name.lower() for level in Level]
 class Case:
     """``subject`` says what is judged (``kind`` names its runner). The original is a captured program (``program_path``
     and its sha256) or a factory (``source``). ``oracle_cache`` is a folder shared by the candidates of a program, or
-    empty.
+    empty. ``only`` are the families that a probe asks again after a failure of theirs, empty for a verdict of its own.
     """
 
     subject: Mapping[str, Any]
@@ -60,6 +63,7 @@ class Case:
     gate_version: str
     sequence: str = ""
     between: str = ""
+    only: frozenset[str] = frozenset()
 
     @staticmethod
     def of(request: Mapping[str, Any], gate_version: str) -> Case:
@@ -86,6 +90,7 @@ class Case:
             gate_version=gate_version,
             sequence=str(request.get("sequence", "")),
             between=str(request.get("between", "")),
+            only=_families(request.get("only", ())),
         )
 
     @cached_property
@@ -126,32 +131,49 @@ class Case:
     @cached_property
     def setting(self) -> Setting:
         facts = facts_of(self.subject)
-        return Setting(self.contract, self.reference.leaves, facts, self.mode, self.level, self.seed)
+        return Setting(self.contract, self.reference.leaves, facts, self.mode, self.level, self.seed, self.only)
+
+    @cached_property
+    def parameter_dtypes(self) -> dict[str, torch.dtype]:
+        if self.program is None:
+            return {name: value.dtype for name, value in self.reference.fresh("", changes=False).parameters.items()}
+        weights = self.program.graph.weights.values()
+        return {item.target: item.spec.dtype for item in weights if item.kind is WeightKind.PARAMETER}
 
     @cached_property
     def trials(self) -> dict[str, Trial]:
         """What the families ask for; where the user gave a sequence of calls, that is the example."""
-        found = trials_of(self.setting)
-        if self.sequence:
-            example = found["example"]
-            calls = sequence_of(self.sequence, self.between, self.reference, example.calls[0])
-            found["example"] = replace(example, calls=calls)
-        return found
+        return self._with_sequence(trials_of(self.setting))
+
+    @cached_property
+    def oracle_trials(self) -> dict[str, Trial]:
+        """What the oracle answers: a probe asks for less, and reads what the candidate's own verdict was held to."""
+        return self._with_sequence(trials_of(replace(self.setting, only=frozenset()))) if self.only else self.trials
+
+    def _with_sequence(self, found: dict[str, Trial]) -> dict[str, Trial]:
+        if not self.sequence:
+            return found
+        example = found["example"]
+        calls = sequence_of(self.sequence, self.between, self.reference, example.calls[0])
+        return {**found, "example": replace(example, calls=calls)}
 
     @property
+    def judges_capture(self) -> bool:
+        return self.level >= capture.LEVEL
+
+    @cached_property
     def oracle_key(self) -> str:
-        """What an expectation hangs on. Sources are known by what they say and by the bytes of their inputs."""
-        inputs = {name: tensor_sha256(value) for name, value in self.setting.tensors.items()}
+        """What an expectation hangs on: the original, the contract, and everything that is asked."""
         return sha256_json(
             {
                 "semantic_hash": self.semantic_hash,
                 "contract": self.contract.hash,
                 "program": self.program_sha256 or self.source,
-                "inputs": inputs,
                 "input_spec_id": self.program.input_spec_id if self.program else "",
-                "trials": sorted(self.trials),
+                "trials": {name: _told(trial) for name, trial in self.oracle_trials.items()},
                 "seed": self.seed,
                 "mode": self.mode,
+                "captured": self.judges_capture,
                 "gate": self.gate_version,
             }
         )
@@ -165,8 +187,8 @@ class Case:
 
     def expectations(self) -> dict[str, tuple[Expectation, ...]]:
         """Run the oracle, and the captured graph where there is one."""
-        found = expectations(self.reference, self.trials.values(), self.contract, self.seed)
-        if self.program is not None:
+        found = expectations(self.reference, self.oracle_trials.values(), self.contract, self.seed)
+        if self.program is not None and self.judges_capture:
             found[CAPTURED] = (Expectation(self._captured(self.program, found["example"][0])),)
         return found
 
@@ -175,6 +197,27 @@ class Case:
         leaves = self.reference.arguments(call.inputs, call.literals, wide=False)
         graph = of_graph(program.graph, program.weights, program.returns)
         return observed(graph, leaves, call.derivative, lambda _: expected.cotangents, call.seed)
+
+
+def _families(names: Iterable[str]) -> frozenset[str]:
+    """Those families; none, which is all of them, where a name is no family's: a crash shows anywhere."""
+    asked = frozenset(names)
+    return asked if asked <= {family.NAME for family in families()} else frozenset()
+
+
+def _told(trial: Trial) -> list[Any]:
+    """All that an oracle's answer hangs on, and all that a subject is asked, as JSON holds it."""
+    calls: list[Any] = []
+    for call in trial.calls:
+        tensors = {
+            name: [tensor_sha256(value), list(value.stride()), value.storage_offset()]
+            for name, value in call.inputs.items()
+        }
+        places = [value.untyped_storage().data_ptr() for value in call.inputs.values()]
+        literals = {name: repr(value) for name, value in call.literals.items()}
+        shared = [places.index(place) for place in places]
+        calls.append([tensors, shared, call.derivative, call.cotangent, call.between, call.seed, literals])
+    return [trial.depth, trial.variant, calls]
 
 
 def gate_version(torch_version: str) -> str:

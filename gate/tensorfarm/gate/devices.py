@@ -28,9 +28,16 @@ _INSTRUCTIONS = {"default": (), "avx2": ("avx2", "fma3"), "avx512": ("avx512_vl"
 _CPU, _CUDA = "cpu", "cuda"
 
 
+def main_device(contract: NumericalContract) -> str:
+    """Where the main session runs, whose answers all families judge: the CPU, or the first device where none is one."""
+    kinds = {device.partition("/")[0] for device in contract.devices}
+    return MAIN.device if _CPU in kinds else contract.devices[0]
+
+
 def sessions_of(contract: NumericalContract) -> tuple[Session, ...]:
-    """One session a device, in the contract's order; plain ``cpu`` is the main one."""
-    return tuple(MAIN if device == MAIN.device else _session(device) for device in contract.devices)
+    """One session a device, in the contract's order; the main one is there if its device is listed."""
+    main = main_device(contract)
+    return tuple(MAIN if device == main else _session(device) for device in contract.devices)
 
 
 def environment_of(device: str) -> dict[str, str]:

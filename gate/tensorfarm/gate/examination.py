@@ -18,6 +18,7 @@ from tensorfarm.gate import checks
 from tensorfarm.gate.checks import liveness
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding
+from tensorfarm.gate.inputs import example
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import Derivative, Trial
 
@@ -47,14 +48,14 @@ def families() -> tuple[Family, ...]:
     return tuple(sorted(found, key=lambda family: (family.COST, family.NAME)))
 
 
-def families_at(level: Level) -> tuple[Family, ...]:
-    return tuple(family for family in families() if level >= family.LEVEL)
+def families_at(level: Level, only: frozenset[str] = frozenset()) -> tuple[Family, ...]:
+    return tuple(family for family in families() if level >= family.LEVEL and (not only or family.NAME in only))
 
 
 def trials_of(setting: Setting) -> dict[str, Trial]:
     """What all families of the level ask for, by name, each once; a session that two ask for alike is one."""
-    found: dict[str, Trial] = {}
-    for family in families_at(setting.level):
+    found = {example.NAME: example.trial(setting)}
+    for family in families_at(setting.level, setting.only):
         for trial in family.trials(setting):
             known = found.get(trial.name)
             sessions = trial.sessions if known is None else tuple(dict.fromkeys((*known.sessions, *trial.sessions)))
@@ -78,7 +79,7 @@ def _differentiable(trial: Trial) -> Trial:
 def examined(evidence: Evidence) -> list[Finding]:
     """Every family's findings, and what became of every canary."""
     found: list[Finding] = []
-    for family in families_at(evidence.setting.level):
+    for family in families_at(evidence.setting.level, evidence.setting.only):
         found += proven(family.check, evidence, partial(family.canary, evidence))
     return found
 
@@ -118,6 +119,7 @@ def _unproven(finding: Finding) -> Finding:
     return replace(finding, status=Status.NOT_RUN, message=message)
 
 
-def required_at(level: Level, mode: str) -> tuple[str, ...]:
+def required_of(setting: Setting) -> tuple[str, ...]:
     """Families that must say something, if only that they do not apply."""
-    return tuple(family.NAME for family in families_at(level) if mode == "training" or family.NAME != "gradient")
+    asked = families_at(setting.level, setting.only)
+    return tuple(family.NAME for family in asked if setting.mode == "training" or family.NAME != "gradient")

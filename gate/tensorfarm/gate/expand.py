@@ -111,6 +111,50 @@ def group_norm(
     return _scaled(value, weight, None if bias is None else bias.reshape(per_channel))
 
 
+# Fewer terms err by no more one by one than the operands of their tree do.
+_ONE_BY_ONE = 64
+
+
+def _summed(input: Tensor) -> Tensor:
+    """The sum of each channel."""
+    return input.sum([position for position in range(input.dim()) if position != 1])
+
+
+def _summed_one_by_one(input: Tensor) -> Tensor:
+    """The same sum, as a kernel makes it that reads channels last: one place after the other, and each partial sum is
+    rounded. In the reals the partial sums minus themselves add nothing; under noise they add what those roundings do.
+    """
+    partial = input.detach().movedim(1, -1).reshape(-1, input.shape[1]).cumsum(0)
+    return _summed(input) + (partial * 1.0 - partial).sum(0)
+
+
+class _AlongChannels(torch.autograd.Function):
+    """A vector as wide as the input, whose gradient is summed one by one."""
+
+    @staticmethod
+    def forward(vector: Tensor, shape: torch.Size) -> Tensor:
+        return vector.reshape([1, -1] + [1] * (len(shape) - 2)).expand(shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.shape = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        return _summed_one_by_one(cotangents[0]), None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return tangents[0].reshape([1, -1] + [1] * (len(ctx.shape) - 2)).expand(ctx.shape)
+
+
+def _along_channels(vector: Tensor, input: Tensor) -> Tensor:
+    """``vector`` holds a number for each channel of ``input``."""
+    if input.dim() > 3 and input.numel() >= _ONE_BY_ONE * max(input.shape[1], 1):
+        return _AlongChannels.apply(vector, input.shape)  # pyright: ignore[reportUnknownVariableType, reportReturnType]
+    return vector.reshape([1, -1] + [1] * (input.dim() - 2))
+
+
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -121,23 +165,22 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    per_channel = [1, -1] + [1] * (input.dim() - 2)
     if training or running_mean is None or running_var is None:
-        dims = [position for position in range(input.dim()) if position != 1]
-        mean = _running_mean(input, dims)
-        centered = input - mean.reshape(per_channel)
-        var = (centered * centered).mean(dims)
+        count = input.numel() // input.shape[1] if input.shape[1] else 0
+        summed = _summed_one_by_one if count >= _ONE_BY_ONE and input.dim() > 3 else _summed
+        mean = summed(input) / count
+        centered = input - _along_channels(mean, input)
+        var = summed(centered * centered) / count
         if running_mean is not None and running_var is not None:
-            count = input.numel() // input.shape[1]
             unbiased = var.detach() * (count / max(count - 1, 1))
             with torch.no_grad():
                 running_mean.copy_((1 - momentum) * running_mean + momentum * mean.detach())
                 running_var.copy_((1 - momentum) * running_var + momentum * unbiased)
     else:
-        centered, var = input - running_mean.reshape(per_channel), running_var
-    value = centered * torch.rsqrt(var + eps).reshape(per_channel)
-    weight = None if weight is None else weight.reshape(per_channel)
-    return _scaled(value, weight, None if bias is None else bias.reshape(per_channel))
+        centered, var = input - _along_channels(running_mean, input), running_var
+    value = centered * _along_channels(torch.rsqrt(var + eps), input)
+    weight = None if weight is None else _along_channels(weight, input)
+    return _scaled(value, weight, None if bias is None else _along_channels(bias, input))
 
 
 def _batch_norm_in_operator_order(

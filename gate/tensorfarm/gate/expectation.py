@@ -5,22 +5,21 @@ Invariant: nothing in it depends on a candidate, and the file is whole or absent
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 
-from tensorfarm.contract.bundle import Bundle, pack
-from tensorfarm.contract.digest import canonical_json
 from tensorfarm.contract.exchange import CallReport
-from tensorfarm.contract.program import read_member
-from tensorfarm.contract.tensors import write_tensors
+from tensorfarm.contract.refusal import Refusal
+from tensorfarm.gate import indexed_file
+from tensorfarm.gate.indexed_file import IndexedFile
 from tensorfarm.gate.observation import Observation
 
-FORMAT = "tensorfarm.expectation/2"
+FORMAT = "tensorfarm.expectation/3"
+_COTANGENT = "cotangent"
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,8 @@ class Expectation:
 
     ``cotangents`` are those of the call by output position. ``changed`` are the keys (``input:x``, ``buffer:b``) that
     the original writes to. ``random`` says that it drew random numbers: then values cannot be compared one by one.
+    ``made_by`` holds, by key, the classes of the operators that the original makes a tensor with. ``unsteady`` is the
+    key of an output that the original gave another value of when it was called again.
     """
 
     eager: Observation
@@ -52,6 +53,8 @@ class Expectation:
     changed: frozenset[str] = frozenset()
     random: bool = False
     oracle_error: str = ""
+    made_by: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    unsteady: str = ""
 
     def expected(self, key: str) -> Expected | None:
         """One tensor; None where the original or the oracle gives none under this key."""
@@ -68,56 +71,81 @@ class Expectation:
 
 
 def save(path: Path, trials: Mapping[str, tuple[Expectation, ...]]) -> str:
-    """Write atomically and return the sha256; whoever writes the same expectations writes the same bytes."""
+    """Write atomically and return the index's sha256; whoever writes the same expectations writes the same bytes."""
     tensors: dict[str, torch.Tensor] = {}
-    header: dict[str, list[dict[str, object]]] = {}
+    told: dict[str, list[dict[str, object]]] = {}
     for name, calls in trials.items():
-        header[name] = [
+        told[name] = [
             {
                 # Wall time is no part of what is expected, and equal expectations are equal bytes.
                 "report": asdict(replace(call.eager.report, seconds=0.0)),
                 "changed": sorted(call.changed),
                 "random": call.random,
                 "oracle_error": call.oracle_error,
+                "made_by": {key: sorted(classes) for key, classes in call.made_by.items()},
+                "unsteady": call.unsteady,
             }
             for call in calls
         ]
         for number, call in enumerate(calls):
             parts = {"eager": call.eager.tensors, "exact": call.exact, "sigma": call.sigma}
-            parts["cotangent"] = {str(position): value for position, value in call.cotangents.items()}
+            parts[_COTANGENT] = {str(position): value for position, value in call.cotangents.items()}
             for part, values in parts.items():
                 tensors |= {f"{name}|{number}|{part}|{key}": value for key, value in values.items()}
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.tensors")
-    write_tensors(scratch, tensors)
-    try:
-        text = canonical_json({"format": FORMAT, "trials": header}).encode()
-        return pack(path, {"expectation.json": text, "values.tensors": scratch})
-    finally:
-        scratch.unlink()
+    return indexed_file.write(path, {"format": FORMAT, "trials": told}, tensors)
 
 
 def load(path: Path, sha256: str) -> dict[str, tuple[Expectation, ...]]:
-    """Read the bytes with this sha256. Refuses any other."""
-    bundle = Bundle(path, sha256)
-    header = json.loads(bundle.read("expectation.json"))["trials"]
-    parts: dict[tuple[str, int, str], dict[str, torch.Tensor]] = {}
-    for key, value in read_member(bundle, "values.tensors").items():
-        name, number, part, rest = key.split("|", 3)
-        parts.setdefault((name, int(number), part), {})[rest] = value
+    """Read the file whose index has this sha256. Refuses any other, and bytes that the index does not tell of."""
+    file = _opened(path)
+    if file.sha256 != sha256:
+        raise Refusal(f"the expectations in {path.name} are {file.sha256[:12]}", limit=f"{sha256[:12]} was asked for")
+    told, parts = file.note["trials"], _by_call(file.tensors(lambda _: True))
 
     def call(name: str, number: int) -> Expectation:
-        told = header[name][number]
-        report = told["report"]
+        about = told[name][number]
+        report = about["report"]
         report["aliases"] = tuple((left, right) for left, right in report["aliases"])
-        cotangents = parts.get((name, number, "cotangent"), {})
         return Expectation(
             eager=Observation(parts.get((name, number, "eager"), {}), CallReport(**report)),
             exact=parts.get((name, number, "exact"), {}),
             sigma=parts.get((name, number, "sigma"), {}),
-            cotangents={int(position): value for position, value in cotangents.items()},
-            changed=frozenset(told["changed"]),
-            random=told["random"],
-            oracle_error=told["oracle_error"],
+            cotangents=_by_position(parts.get((name, number, _COTANGENT), {})),
+            changed=frozenset(about["changed"]),
+            random=about["random"],
+            oracle_error=about["oracle_error"],
+            made_by={key: frozenset(classes) for key, classes in about["made_by"].items()},
+            unsteady=about["unsteady"],
         )
 
-    return {name: tuple(call(name, number) for number in range(len(calls))) for name, calls in header.items()}
+    return {name: tuple(call(name, number) for number in range(len(calls))) for name, calls in told.items()}
+
+
+def load_cotangents(path: Path) -> tuple[dict[str, tuple[Mapping[int, torch.Tensor], ...]], str]:
+    """What a subject is given of the expectations, call by call, and the sha256 to ask for the rest by."""
+    file = _opened(path)
+    parts = _by_call(file.tensors(lambda name: name.split("|", 3)[2] == _COTANGENT))
+    told = file.note["trials"].items()
+    return {
+        name: tuple(_by_position(parts.get((name, number, _COTANGENT), {})) for number in range(len(calls)))
+        for name, calls in told
+    }, file.sha256
+
+
+def _opened(path: Path) -> IndexedFile:
+    file = IndexedFile(path)
+    if not isinstance(file.note, dict) or cast("dict[str, Any]", file.note).get("format") != FORMAT:
+        raise Refusal(f"{path.name} holds no expectations", limit=FORMAT)
+    return file
+
+
+def _by_call(tensors: Mapping[str, torch.Tensor]) -> dict[tuple[str, int, str], dict[str, torch.Tensor]]:
+    parts: dict[tuple[str, int, str], dict[str, torch.Tensor]] = {}
+    for key, value in tensors.items():
+        name, number, part, rest = key.split("|", 3)
+        parts.setdefault((name, int(number), part), {})[rest] = value
+    return parts
+
+
+def _by_position(tensors: Mapping[str, torch.Tensor]) -> dict[int, torch.Tensor]:
+    return {int(position): value for position, value in tensors.items()}

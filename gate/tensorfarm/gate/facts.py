@@ -27,11 +27,12 @@ _BY_RUNTIME: Mapping[str, Facts] = {
     "triton": _FORWARD_ONLY,
 }
 _BY_KIND: Mapping[str, Facts] = {
-    "aoti": _FORWARD_ONLY,
+    "aoti": replace(_FORWARD_ONLY, secretive=True),
     "callable": Facts("", guarded=True),
     "captured": _BUILT,
     "compiled": Facts("", module=True, guarded=True),
     "exported": replace(_BUILT, module=True),
+    "mutant": _BUILT,
     "onnx": _FORWARD_ONLY,
     "triton": _FORWARD_ONLY,
 }
@@ -40,9 +41,12 @@ _BY_KIND: Mapping[str, Facts] = {
 def facts_of(subject: Mapping[str, Any], isolated: bool = True) -> Facts:
     """Facts of a subject; an artifact's hang on its runtime, which is read from the file where it is not told.
 
-    A callable that a factory makes counts as a module. Refuses an unknown kind or runtime.
+    A callable that a factory makes counts as a module; a mutant that is live is one, and looks at its inputs anew.
+    Refuses an unknown kind or runtime.
     """
     kind = str(subject.get("kind"))
+    if kind == "mutant" and subject.get("live"):
+        return Facts(kind, isolated=isolated, module=True, guarded=True)
     known = _BY_RUNTIME if kind == "artifact" else _BY_KIND
     name = _runtime(subject) if kind == "artifact" else kind
     if name not in known:

@@ -65,6 +65,7 @@ class Finding:
             "n_bad": self.n_bad,
             "seed": seed,
             "wall_ns": self.wall_ns,
+            "required": self.required,
         }
         return {key: _storable(value) for key, value in columns.items()}
 

@@ -25,7 +25,7 @@ from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate.attestation import Certificate, certificate_of
 from tensorfarm.gate.finding import inapplicable
 from tensorfarm.gate.processes import death_of
-from tensorfarm.gate.whole_run import certify_case
+from tensorfarm.gate.whole_run import Said, certify_case, silent
 
 _ILLEGAL_GRAPH = 10  # exit code of a program that cannot be captured
 _KINDS = "a mapping with a kind, module:function, path.py:function, or a .artifact, .pt2 or .onnx file"
@@ -51,10 +51,14 @@ class Named:
     ir_contract: Mapping[str, Any] | None = None
 
 
-def judged_apart(named: Named) -> Certificate:
-    """Judge in processes of its own. Raises Refusal for what is not there, and where the judge itself refuses."""
+def judged_apart(named: Named, said: Said = silent) -> Certificate:
+    """Judge in processes of its own; ``said`` is told of each step.
+
+    Raises Refusal for what is not there, and where the judge itself refuses.
+    """
     with tempfile.TemporaryDirectory(prefix="tensorfarm-certify-") as place:
         folder = Path(place)
+        said("what is judged is looked up and captured")
         program, excuse = _program(named, folder / "captured.program")
         request: dict[str, Any] = {
             "subject": dict(named.subject),
@@ -69,7 +73,7 @@ def judged_apart(named: Named) -> Certificate:
             **({"source": named.reference} if program is None else _of_program(program)),
         }
         try:
-            certificate = certificate_of(certify_case(request, python_path=named.python_path))
+            certificate = certificate_of(certify_case(request, python_path=named.python_path, said=said))
         except Refusal as refusal:
             # Its next step may be about the folder, which is gone by the time that anybody reads it.
             told = refusal.next_step if str(folder) not in refusal.next_step else ""

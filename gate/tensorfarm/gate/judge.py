@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -34,17 +34,23 @@ from tensorfarm.contract.outcome import Status
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.tensors import read_tensors, write_tensors
 from tensorfarm.gate import case as cases
+from tensorfarm.gate import witness
 from tensorfarm.gate.case import CAPTURED, Case
 from tensorfarm.gate.checks import capture, identity, loading, manifest
+from tensorfarm.gate.devices import main_device
 from tensorfarm.gate.evidence import Evidence
-from tensorfarm.gate.examination import examined, proven, required_at
-from tensorfarm.gate.expectation import Expectation
+from tensorfarm.gate.examination import examined, proven, required_of
 from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.oracle_file import Cotangents
 from tensorfarm.gate.seal import CODE_GENERATORS, COMPILERS, Seal, install
+from tensorfarm.gate.second_oracle import with_tie_breaks
 from tensorfarm.gate.step import FUNCTIONS
 from tensorfarm.gate.trial import MAIN, Session
 from tensorfarm.gate.verdict import Verdict, verdict_of
+
+# A session's report and tensors, and why they cannot be read.
+_Left = tuple[SubjectReport | None, dict[str, tuple[Observation, ...]] | None, str]
 
 
 @cache
@@ -59,12 +65,13 @@ def prepare(request: Mapping[str, Any]) -> dict[str, Any]:
     ``sessions``, which processes are asked for beside the main one.
     """
     case, seal, findings = _identified(request)
-    if any(finding.status is Status.FAIL for finding in findings):
-        return {"verdict": _written(case, verdict_of(findings, ()), seal)}
+    barred = _barred(case, findings)
+    if barred is not None:
+        return {"verdict": _written(case, barred, seal)}
     started = time.perf_counter()
-    expected, oracle_sha256, cached = case.oracle.kept(case.expectations)
+    cotangents, oracle_sha256, cached = case.oracle.kept(case.expectations)
     case.folder.mkdir(parents=True, exist_ok=True)
-    _ask(case, expected)
+    _ask(case, cotangents)
     return {
         "oracle": case.oracle_key,
         "oracle_sha256": oracle_sha256,
@@ -86,19 +93,27 @@ def decide(request: Mapping[str, Any]) -> dict[str, Any]:
     """Last step: the verdict. ``request["before"]`` tells by step what the steps before returned, ``request["deaths"]``
     how a subject died."""
     case, seal, findings = _identified(request)
-    if any(finding.status is Status.FAIL for finding in findings):
-        return _written(case, verdict_of(findings, ()), seal)
+    barred = _barred(case, findings)
+    if barred is not None:
+        return _written(case, barred, seal)
     death = dict(request.get("deaths") or {}).get(FUNCTIONS["run"])
     left = {item.name: _left_behind(case, item.name) for item in _sessions(case)}
     report, seen, unreadable = left[MAIN.name]
     finding, kind = loading.check(case.artifact, report, death, unreadable)
-    findings.append(finding)
+    findings += [finding, *_lost(case, left, request["before"])]
     if seen is not None and not kind:
         sha256 = request["before"][FUNCTIONS["prepare"]]["oracle_sha256"]
         expected = case.oracle.believed(sha256, case.expectations)
+        unsteady = witness.unsteady(expected["example"])
+        if unsteady:
+            return _written(case, verdict_of([*findings, *unsteady], ()), seal, report)
         evidence = Evidence(case.setting, case.trials, expected, {name: item[1] or {} for name, item in left.items()})
-        findings += _captured(evidence) + examined(evidence)
-    required = (loading.NAME, *required_at(case.level, case.mode))
+        findings += witness.unfit_answers(case.contract, expected["example"]) + _captured(evidence)
+        found = examined(evidence)
+        findings += found if case.only else with_tie_breaks(found, evidence, case.reference.unwidened())
+    main = main_device(case.contract)
+    findings = [replace(item, device=main) if item.device == MAIN.device else item for item in findings]
+    required = (loading.NAME, *required_of(case.setting))
     return _written(case, verdict_of(findings, required, kind), seal, report)
 
 
@@ -120,18 +135,24 @@ def _identified(request: Mapping[str, Any]) -> tuple[Case, Seal, list[Finding]]:
     )
 
 
-def _ask(case: Case, expected: Mapping[str, Sequence[Expectation]]) -> None:
+def _barred(case: Case, findings: list[Finding]) -> Verdict | None:
+    """The verdict where there is nothing to ask a subject: it is another program, or the contract is not about it."""
+    if any(finding.status is Status.FAIL for finding in findings):
+        return verdict_of(findings, ())
+    outside = witness.unfit_inputs(case.setting) or witness.unfit_parameters(case.contract, case.parameter_dtypes)
+    return verdict_of([*findings, *outside], ()) if outside else None
+
+
+def _ask(case: Case, cotangents: Cotangents) -> None:
     tensors: dict[str, torch.Tensor] = {}
     trials: list[TrialRequest] = []
     for name, trial in case.trials.items():
         calls: list[CallRequest] = []
-        for number, (call, wanted) in enumerate(zip(trial.calls, expected[name], strict=True)):
+        for number, (call, vectors) in enumerate(zip(trial.calls, cotangents[name], strict=True)):
             given = {f"input:{key}": value for key, value in call.inputs.items()}
-            given |= {f"cotangent:{position}": value for position, value in wanted.cotangents.items()}
+            given |= {f"cotangent:{position}": value for position, value in vectors.items()}
             tensors |= {tensor_key(name, number, key): value for key, value in given.items()}
-            calls.append(
-                CallRequest(call.derivative, tuple(wanted.cotangents), call.between, call.seed, dict(call.literals))
-            )
+            calls.append(CallRequest(call.derivative, tuple(vectors), call.between, call.seed, dict(call.literals)))
         trials.append(TrialRequest(name, tuple(calls), tuple(item.name for item in trial.sessions), trial.variant))
     leaves = tuple(
         {
@@ -150,14 +171,12 @@ def _ask(case: Case, expected: Mapping[str, Sequence[Expectation]]) -> None:
 
 def _sessions(case: Case) -> tuple[Session, ...]:
     """The main one, whose threads are the request's, and those that trials ask for."""
-    main = replace(MAIN, threads=case.threads)
+    main = replace(MAIN, device=main_device(case.contract), threads=case.threads)
     others = [item for trial in case.trials.values() for item in trial.sessions if item.name != MAIN.name]
     return (main, *dict.fromkeys(others))
 
 
-def _left_behind(
-    case: Case, session: str
-) -> tuple[SubjectReport | None, dict[str, tuple[Observation, ...]] | None, str]:
+def _left_behind(case: Case, session: str) -> _Left:
     """A session's report and tensors, and why they cannot be read: a subject may write anything."""
     folder = case.folder / session
     try:
@@ -167,6 +186,18 @@ def _left_behind(
         return report, _observations(read_tensors(folder / OUTPUTS), report), ""
     except (Refusal, ValueError, TypeError, LookupError, AttributeError) as error:
         return None, None, f"{type(error).__name__}: {error}"
+
+
+def _lost(case: Case, left: Mapping[str, _Left], before: Mapping[str, Any]) -> list[Finding]:
+    """What the subject died of, or why it could not be loaded, in a session beside the main one."""
+    deaths = before.get(FUNCTIONS["run_sessions"], {}).get("deaths", {})
+    found: list[Finding] = []
+    for session in _sessions(case)[1:]:
+        report, _, unreadable = left[session.name]
+        if report is not None or unreadable or session.name in deaths:
+            finding = loading.check(None, report, deaths.get(session.name), unreadable)[0]
+            found.append(replace(finding, what=f"subject in {session.name}", device=session.device))
+    return [finding for finding in found if finding.status is Status.FAIL]
 
 
 def _observations(tensors: Mapping[str, torch.Tensor], report: SubjectReport) -> dict[str, tuple[Observation, ...]]:
@@ -182,7 +213,7 @@ def _observations(tensors: Mapping[str, torch.Tensor], report: SubjectReport) ->
 
 def _captured(evidence: Evidence) -> list[Finding]:
     """What capture made of the program, by the same families: the oracle's file holds what the captured graph gave."""
-    if CAPTURED not in evidence.expected:
+    if CAPTURED not in evidence.expected or (evidence.setting.only and capture.NAME not in evidence.setting.only):
         return []
     seen = tuple(item.eager for item in evidence.expected[CAPTURED])
     graph = replace(evidence, seen={MAIN.name: {"example": seen}}, trials={"example": evidence.trials["example"]})

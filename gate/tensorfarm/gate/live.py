@@ -28,17 +28,18 @@ from tensorfarm.gate.caller import undisturbed
 from tensorfarm.gate.calling import Returned, observed
 from tensorfarm.gate.case import gate_version
 from tensorfarm.gate.evidence import Evidence
-from tensorfarm.gate.examination import examined, required_at, trials_of
+from tensorfarm.gate.examination import examined, required_of, trials_of
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import inapplicable
 from tensorfarm.gate.kept_module import KeptModules
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.oracle import expectations
 from tensorfarm.gate.reference import Reference, reference_of_module
+from tensorfarm.gate.second_oracle import with_tie_breaks
 from tensorfarm.gate.setting import Facts, Leaf, Level, Setting
 from tensorfarm.gate.trial import MAIN, Trial
 from tensorfarm.gate.verdict import Verdict, verdict_of
-from tensorfarm.gate.witness import unfit_answers, unfit_inputs
+from tensorfarm.gate.witness import unfit_answers, unfit_inputs, unfit_parameters, unsteady
 
 KIND = "live"
 _FUNCTION_ORIGINAL = "_torchdynamo_orig_callable"
@@ -104,11 +105,15 @@ def judged_in_place(
 
 
 def _judged(setting: Setting, original: Reference, subject: LiveCallee, module: torch.nn.Module) -> Verdict:
-    outside = unfit_inputs(setting)
+    parameters = {name: value.dtype for name, value in module.named_parameters()}
+    outside = unfit_inputs(setting) or unfit_parameters(setting.contract, parameters)
     if outside:
         return verdict_of(outside, ())
     trials = {name: replace(trial, sessions=(MAIN,)) for name, trial in trials_of(setting).items() if not trial.variant}
     expected = expectations(original, trials.values(), setting.contract, setting.seed)
+    unfit = unsteady(expected["example"])
+    if unfit:
+        return verdict_of(unfit, ())
     kept = KeptModules([module, subject.holder])
     seen: dict[str, tuple[Observation, ...]] = {}
     for name, trial in trials.items():
@@ -116,11 +121,13 @@ def _judged(setting: Setting, original: Reference, subject: LiveCallee, module: 
             seen[name] = _called(original, subject, trial, expected[name])
         finally:
             kept.put_back(attributes=any(call.between for call in trial.calls))
-    findings = unfit_answers(expected["example"]) + examined(Evidence(setting, trials, expected, {MAIN.name: seen}))
+    evidence = Evidence(setting, trials, expected, {MAIN.name: seen})
+    findings = unfit_answers(setting.contract, expected["example"])
+    findings += with_tie_breaks(examined(evidence), evidence, original.unwidened())
     if setting.level is Level.FULL:
         reason = "it needs a process of its own, and a live object has none"
         findings += [inapplicable(name, f"{name} in {what}: {reason}") for name, what in _NEED_A_PROCESS.items()]
-    return verdict_of(findings, required_at(setting.level, setting.mode))
+    return verdict_of(findings, required_of(setting))
 
 
 def _called(

@@ -12,6 +12,7 @@ import math
 import torch
 
 from tensorfarm.contract.outcome import Status
+from tensorfarm.gate.agreement import index_of
 from tensorfarm.gate.finding import Finding, failed, passed
 
 _UNSTABLE_INTEGERS = 1000
@@ -69,7 +70,7 @@ def _worst(
     check_name: str, what: str, ratio: torch.Tensor, wanted: torch.Tensor, given: torch.Tensor, limit: torch.Tensor
 ) -> Finding:
     flat = int(ratio.argmax())
-    where = tuple(int(position) for position in torch.unravel_index(torch.tensor(flat), ratio.shape))
+    where = index_of(flat, ratio.shape)
     count, worst = int((~(ratio <= 1)).sum()), float(ratio[where])
     expected, found, allowed = float(wanted[where]), float(given[where]), float(limit[where])
     place = f"{what}[{', '.join(map(str, where))}]" if where else what

@@ -19,10 +19,12 @@ from typing import Any
 
 import torch
 
-from tensorfarm.gate.recorded import Recorded
+from tensorfarm.gate.overflow import poison
+from tensorfarm.gate.recorded import Recorded, largest_of, smallest_of
 from tensorfarm.gate.rounding import (
     CONTRACTIONS,
     INNER,
+    POWERS,
     RESAMPLING,
     Rounding,
     fresh_of,
@@ -57,14 +59,19 @@ class Noise:
         self._factors: dict[float, torch.Tensor] = {}
         self._amplification = 1.0
         self._zero: float | None = None
+        self.overflows = False
 
-    def restart(self, seed: int, amplification: float = 1.0, zero: float | None = None) -> None:
+    def restart(
+        self, seed: int, amplification: float = 1.0, zero: float | None = None, *, overflows: bool = False
+    ) -> None:
         """Begin another run with draws of its own. ``amplification`` makes them larger, below zero of opposite sign.
 
-        ``zero`` is what sums give that come to nothing, of either sign; None leaves them as they are.
+        ``zero`` is what sums give that come to nothing, of either sign; None leaves them as they are. ``overflows``:
+        sums that overflow in some order of their terms give NaN.
         """
         self._random = random.Random(seed)
         self._zero = zero
+        self.overflows = overflows
         if amplification != self._amplification:
             self._factors.clear()
             self._amplification = amplification
@@ -104,6 +111,19 @@ class Noise:
                 self.turn_zeros(item)
         elif isinstance(value, torch.Tensor) and value.dtype is torch.float64:
             value.masked_fill_(value == 0, self._zero)
+
+    def blur_subnormals(self, value: Any, roundoff: float | None = None) -> None:
+        """Add what a subnormal number errs by: half of the smallest one, whatever its own size."""
+        if isinstance(value, (tuple, list)):
+            for item in value:
+                self.blur_subnormals(item, roundoff)
+        elif isinstance(value, torch.Tensor) and value.dtype is torch.float64 and value.numel():
+            normal = smallest_of(self.roundoff if roundoff is None else roundoff)
+            below = (value.abs() < normal) & (value != 0)
+            if bool(below.any()):
+                erring = torch.where(below, normal, 0.0)
+                self.perturb(erring, 1, roundoff)
+                value.add_(erring.sub_(torch.where(below, normal, 0.0)))
 
     def _multiply(self, value: torch.Tensor, factors: torch.Tensor) -> None:
         if value._is_zerotensor():
@@ -162,11 +182,11 @@ class Perturbed(Widened):
         kwargs = kwargs or {}
         if kind is Rounding.EXACT:
             return self.wide(func, args, kwargs)
-        roundoff = None
+        roundoff, largest = None, largest_of(self.noise.roundoff)
         if self._replay is not None:
             step = self._replay.step(func)
             if step is not None:
-                roundoff = step.roundoff
+                roundoff, largest = step.roundoff, step.largest
                 args = self._with_casts(args, step.cast)
         positions, names = written_of(func)
         if kind is Rounding.REDUCES or kwargs.get("alpha", 1) != 1:
@@ -183,6 +203,11 @@ class Perturbed(Widened):
             made = [args[place] for place in positions if place < len(args)]
             made += [kwargs[name] for name in names if name in kwargs]
             made += [results[place] for place in fresh_of(func)] if result is not None else []
+        # What was written to is no operand any more.
+        if self.noise.overflows and kind is Rounding.REDUCES and not positions and not names:
+            poison(func, args, lambda operands: self.wide(func, operands, kwargs), made, largest)
+        if name_of(func).rstrip("_") in POWERS:
+            self.noise.blur_subnormals(made, roundoff)
         self.noise.perturb(made, 1, roundoff)
         if kind is Rounding.REDUCES:
             self.noise.turn_zeros(made)

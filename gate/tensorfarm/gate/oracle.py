@@ -6,6 +6,7 @@ same, in another layout or another session, share its runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +24,7 @@ from tensorfarm.gate.cotangents import cotangents_of, tangents_of
 from tensorfarm.gate.expand import Expanded
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.noise import Noise, Perturbed
+from tensorfarm.gate.operator_classes import Watched
 from tensorfarm.gate.recorded import Recorded, Recording
 from tensorfarm.gate.reference import ModuleCallee, Reference
 from tensorfarm.gate.spread import Spread, draws
@@ -57,33 +59,55 @@ def expectations(
 
 @dataclass(frozen=True)
 class _Grain:
-    """The coarsest floating dtype that the original computes in, and, where it computes in several, in which when."""
+    """The coarsest floating dtype that the original computes in, and, where it computes in several, in which when.
+
+    ``ways``: by call and tensor, the classes of the operators that made it. ``unsteady``: an output of the last call
+    that this second run of the original gave another value of.
+    """
 
     coarsest: torch.dtype
     recorded: Recorded | None
+    ways: Sequence[Mapping[str, frozenset[str]]]
+    unsteady: str
 
 
 def _grain(reference: Reference, trial: Trial, calls: Sequence[Expectation]) -> _Grain:
     produced = _Produced()
-    _run(reference, trial, calls, produced, wide=False)
+    runs = _run(reference, trial, calls, produced, wide=False)
+    # What earlier calls gave may be views of what later ones wrote to.
+    unsteady = next((key for key, value in runs[-1][0].items() if _is_another(calls[-1], key, value)), "")
+    ways = [{key: produced.way_to(value) for key, value in values.items()} for values, _ in runs]
     coarsest = max(produced.found, key=lambda dtype: torch.finfo(dtype).eps, default=_DEFAULT_DTYPE)
     if trial.depth < Depth.BUDGET or len(produced.found) < 2:
-        return _Grain(coarsest, None)
+        return _Grain(coarsest, None, ways, unsteady)
     recording = Recording()
     with Expanded(coarsest):
         _run(reference, trial, calls, recording, wide=False)
-    return _Grain(coarsest, recording.recorded())
+    return _Grain(coarsest, recording.recorded(), ways, unsteady)
 
 
-class _Produced(TorchDispatchMode):
-    """Notes the floating dtypes of results, complex ones by their parts."""
+def _is_another(first: Expectation, key: str, again: torch.Tensor) -> bool:
+    """Whether an output is another one and not the same otherwise rounded: it differs in more than half its digits."""
+    seen = first.eager.tensors.get(key)
+    if first.random or seen is None or not key.startswith("output:"):
+        return False
+    if (seen.shape, seen.dtype) != (again.shape, again.dtype) or not (again.is_floating_point() or again.is_complex()):
+        return not torch.equal(seen, again.detach())
+    half = math.sqrt(torch.finfo(again.dtype).eps)
+    finite = seen[seen.isfinite()].abs()
+    scale = float(finite.max()) if finite.numel() else 0.0
+    return not torch.allclose(seen, again.detach(), rtol=half, atol=half * scale, equal_nan=True)
+
+
+class _Produced(Watched):
+    """Notes the floating dtypes of results, complex ones by their parts, and how they came about."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        result = super().__torch_dispatch__(func, types, args, kwargs)
         for item in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(item, torch.Tensor) and (item.is_floating_point() or item.is_complex()):
                 self.found.add(item.dtype.to_real())
@@ -97,6 +121,8 @@ class _Wide:
     exact: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     sigma: Mapping[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     error: str = ""
+    way: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    unsteady: str = ""
 
 
 def _eager(reference: Reference, trial: Trial, seed: int) -> list[Expectation]:
@@ -155,12 +181,15 @@ def _wide_calls(
         exact = _run(reference, trial, calls, mode, wide=True)
         spreads = [Spread(values) for values, _ in exact]
         for draw in draws(samples, seed, mode.jumps):
-            noise.restart(draw.seed, draw.amplification, draw.zero)
+            noise.restart(draw.seed, draw.amplification, draw.zero, overflows=draw.overflows)
             for spread, (values, _) in zip(
                 spreads, _run(reference, trial, calls, Perturbed(noise), wide=True), strict=True
             ):
                 spread.add(values, draw)
-    return [_Wide(values, spread.sigma(), error) for (values, error), spread in zip(exact, spreads, strict=True)]
+    return [
+        _Wide(values, spread.sigma(), error, way, grain.unsteady)
+        for (values, error), spread, way in zip(exact, spreads, grain.ways, strict=True)
+    ]
 
 
 def _run(
@@ -182,7 +211,7 @@ def _run(
                 evaluate(callee, leaves, call.derivative, lambda _, given=eager.cotangents: given, values)
         except Exception as raised:
             error = one_line(raised)
-        found.append((_kept(values, callee, leaves) if wide else {}, error))
+        found.append((_kept(values, callee, leaves) if wide else values.tensors, error))
     return found
 
 
@@ -200,7 +229,8 @@ def _kept(values: Values, callee: ModuleCallee, leaves: Mapping[str, Any]) -> di
 
 
 def _joined(eager: Expectation, wide: _Wide) -> Expectation:
-    return replace(eager, exact=wide.exact, sigma=wide.sigma, oracle_error=wide.error)
+    found = replace(eager, exact=wide.exact, sigma=wide.sigma, oracle_error=wide.error)
+    return replace(found, made_by=wide.way, unsteady=wide.unsteady)
 
 
 def _content(trial: Trial, calls: Sequence[Expectation]) -> str:

@@ -1,4 +1,4 @@
-"""The file that a case's expectations are kept in, shared by the candidates of a program: bytes of a known sha256.
+"""The file that a case's expectations are kept in, shared by the candidates of a program, of a known sha256.
 
 The subject runs between the two readings of this file and may be able to write to it, so a reader asks for the sha256
 that it was told and takes nothing else. Files, and a folder of them, are read-only except while a judge writes.
@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensorfarm.contract.digest import sha256_file
+import torch
+
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate import expectation
 from tensorfarm.gate.expectation import Expectation
 
 Expectations = dict[str, tuple[Expectation, ...]]
+Cotangents = dict[str, tuple[Mapping[int, torch.Tensor], ...]]
 
 _FILE, _FOLDER, _OPEN_FOLDER = 0o444, 0o555, 0o755
 
@@ -34,14 +36,14 @@ class OracleFile:
         """The expectations with these bytes. Where the file is gone or holds others it is computed and put right."""
         return self._read(sha256) or self._written(compute)[0]
 
-    def kept(self, compute: Callable[[], Expectations]) -> tuple[Expectations, str, bool]:
-        """The expectations, their bytes' sha256, and whether it was there. A file that cannot be read is replaced."""
-        if self.path.is_file():
-            sha256 = sha256_file(self.path)
-            found = self._read(sha256)
-            if found is not None:
-                return found, sha256, True
-        return *self._written(compute), False
+    def kept(self, compute: Callable[[], Expectations]) -> tuple[Cotangents, str, bool]:
+        """The calls' cotangents, the sha256 that ``believed`` is to be told, and whether the file was there. One that
+        cannot be read is replaced; the rest of the file is read and proved by who compares with it."""
+        try:
+            return *expectation.load_cotangents(self.path), True
+        except Refusal:
+            made, sha256 = self._written(compute)
+            return {name: tuple(call.cotangents for call in calls) for name, calls in made.items()}, sha256, False
 
     def _read(self, sha256: str) -> Expectations | None:
         try:

@@ -6,13 +6,13 @@ Pure: each gives new evidence, or None where there is no element that the change
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
 
 from tensorfarm.contract.numerics import Budget, NumericalContract
-from tensorfarm.gate.agreement import Rule, as_real
+from tensorfarm.gate.agreement import BLOCK, Rule, as_real, index_of
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expected
 from tensorfarm.gate.trial import MAIN, Session
@@ -53,20 +53,34 @@ def past_its_limit(contract: NumericalContract, kind: str = "output") -> Change:
         place, plain = as_real(changed, expected)
         if not place.numel():
             return None
-        exact, rule = plain.exact, Rule(budget_of(contract, kind), place.dtype, subnormals=contract.subnormals)
-        limit = rule.limit(exact, plain.sigma)
-        moved = (exact + TIMES * limit).to(place.dtype)
-        decidable = moved.isfinite() & plain.eager.isfinite() & ((plain.eager - exact).abs() <= limit)
-        if not bool(decidable.any()):
-            return None
-        at = _index(torch.where(decidable, exact.abs(), -1.0))
-        value = moved[at]
-        while abs(float(value) - float(exact[at])) <= float(limit[at]):
-            value = torch.nextafter(value, torch.full_like(value, math.inf))
-        place[at] = value
-        return changed if bool(value.isfinite()) else None
+        rule = Rule(budget_of(contract, kind), place.dtype, subnormals=contract.subnormals)
+        return changed if any(_moved(part, told, rule) for part, told in _searched(place, plain)) else None
 
     return change
+
+
+def _searched(place: torch.Tensor, plain: Expected) -> Iterator[tuple[torch.Tensor, Expected]]:
+    """The first rows alone where they hold a block: one element is wanted, and there may be a billion."""
+    rows = BLOCK * len(place) // place.numel() if place.dim() else 0
+    if 0 < rows < len(place):
+        sigma = None if plain.sigma is None else plain.sigma[:rows]
+        yield place[:rows], Expected(plain.eager[:rows], plain.exact[:rows], sigma)
+    yield place, plain
+
+
+def _moved(place: torch.Tensor, plain: Expected, rule: Rule) -> bool:
+    """Move the largest element of ``place`` that is decidable; False where there is none."""
+    exact, limit = plain.exact, rule.limit(plain.exact, plain.sigma)
+    moved = (exact + TIMES * limit).to(place.dtype)
+    decidable = moved.isfinite() & plain.eager.isfinite() & ((plain.eager - exact).abs() <= limit)
+    if not bool(decidable.any()):
+        return False
+    at = _index(torch.where(decidable, exact.abs(), -1.0))
+    value = moved[at]
+    while abs(float(value) - float(exact[at])) <= float(limit[at]):
+        value = torch.nextafter(value, torch.full_like(value, math.inf))
+    place[at] = value
+    return bool(value.isfinite())
 
 
 def budget_of(contract: NumericalContract, kind: str) -> Budget:
@@ -151,5 +165,5 @@ def _with(seen: torch.Tensor, eligible: torch.Tensor, values: torch.Tensor) -> t
     return changed
 
 
-def _index(weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return torch.unravel_index(weights.argmax(), weights.shape)
+def _index(weights: torch.Tensor) -> tuple[int, ...]:
+    return index_of(int(weights.argmax()), weights.shape)

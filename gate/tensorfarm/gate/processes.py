@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate.devices import present
 from tensorfarm.gate.step import CASE
+from tensorfarm.gate.subject.scratch import SCRATCH
+from tensorfarm.gate.trial import MAIN
 
 SUBJECT_SECONDS = 300.0
 
@@ -42,6 +45,9 @@ def subject_death(
         ended = started("run", folder, python_path, seconds, environment or {}, session)
     except subprocess.TimeoutExpired:
         return {"kind": "timeout", "message": f"no answer within {seconds:g} seconds"}
+    finally:
+        # One that died has left it.
+        shutil.rmtree(folder / (session or MAIN.name) / SCRATCH, ignore_errors=True)
     return death_of(ended.returncode)
 
 

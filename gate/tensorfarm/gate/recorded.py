@@ -7,6 +7,7 @@ on, and the noise then takes the coarsest roundoff.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,16 +18,31 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tensorfarm.gate.rounding import Rounding, name_of, rounding_of
 
 _CASTS = frozenset({"_to_copy", "copy_"})
+_BY_ROUNDOFF = {
+    torch.finfo(dtype).eps / 2: torch.finfo(dtype)
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+}
 
 
 @dataclass(frozen=True)
 class Step:
     """One operator that rounds. ``cast`` are its operands, by position, that are casts to a narrower dtype, with the
-    roundoff of that dtype: they err before the operator does."""
+    roundoff of that dtype: they err before the operator does. ``largest`` is the largest number of its results."""
 
     name: str
     roundoff: float
+    largest: float = math.inf
     cast: tuple[tuple[int, float], ...] = ()
+
+
+def largest_of(roundoff: float) -> float:
+    """The largest finite number of the floating dtype with this roundoff; infinite where none has it."""
+    return _BY_ROUNDOFF[roundoff].max if roundoff in _BY_ROUNDOFF else math.inf
+
+
+def smallest_of(roundoff: float) -> float:
+    """The smallest normal number of that dtype; zero where none has this roundoff."""
+    return _BY_ROUNDOFF[roundoff].smallest_normal if roundoff in _BY_ROUNDOFF else 0.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +106,8 @@ class Recording(TorchDispatchMode):
             cast = tuple((place, size) for place, value in enumerate(args) if (size := self._cast_size(value)))
             # What writes to a list of tensors gives none back.
             size = _roundoff(result) or _roundoff(args)
-            self.steps.append(Step(name, max(size, *(narrow for _, narrow in cast), 0.0), cast))
+            coarsest = max(size, *(narrow for _, narrow in cast), 0.0)
+            self.steps.append(Step(name, coarsest, largest_of(size), cast))
         elif name in _CASTS:
             source = args[1] if name == "copy_" else args[0]
             narrower = _roundoff(result) > _roundoff(source)

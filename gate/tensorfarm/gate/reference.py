@@ -83,6 +83,11 @@ class Reference:
         self._wide = True
         self._module = None
 
+    def unwidened(self) -> Reference:
+        """Another that makes the original's callees in their own dtypes."""
+        parameters, buffers = self._names
+        return Reference(self.build, self.leaves, self.in_spec, parameter_names=parameters, buffer_names=buffers)
+
     def fresh(self, variant: str, changes: bool) -> ModuleCallee:
         """A callee in its first state. ``changes``: its module will be changed between calls, so it is a new one."""
         if not variant and not changes:
@@ -167,6 +172,14 @@ def reference_of_source(source: str) -> Reference:
     torch.manual_seed(0)
     module, args, kwargs = built(source)
     leaves, in_spec = leaves_of(args, kwargs)
+    tensors = [*named_tensors(module).values(), *(leaf.example for leaf in leaves if leaf.example is not None)]
+    away = next((value.device for value in tensors if value.device.type != "cpu"), None)
+    if away is not None:
+        raise Refusal(
+            f"{source} makes tensors on {away}",
+            limit="the original is made on the cpu, where its oracle runs",
+            next_step=f"make them there, and list {away.type} in the contract's devices: the subject is moved",
+        )
     return Reference(lambda: copy.deepcopy(module), leaves, in_spec)
 
 

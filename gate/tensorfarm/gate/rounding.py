@@ -61,6 +61,8 @@ special_bessel_y0 special_bessel_y1 special_erfcx special_i1 special_i1e special
 _ROUNDING_FORMS = ("decimals", "reduce", "value_reduce")
 # Weighted sums whose weights come from rounded coordinates.
 RESAMPLING = ("upsample_", "grid_sampler_")
+# Operators that make subnormal numbers of ordinary ones, where their absolute error is no longer their own size's.
+POWERS = frozenset({"exp", "exp2", "pow", "sigmoid", "_softmax"})
 EXACT = frozenset(_MOVEMENT.split())
 REDUCTIONS = frozenset(_SUMS.split())
 INNER = frozenset(_INNER.split())

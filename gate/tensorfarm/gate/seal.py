@@ -46,7 +46,7 @@ class Seal:
         raise Sealed(f"{fullname} is sealed in this process", name=fullname)
 
     def covers(self, name: str) -> bool:
-        if _within(name, PROGRAMS):
+        if not name.startswith((FARM, *self.names)) or _within(name, PROGRAMS):
             return False
         return (name != FARM and _within(name, FARM)) or any(_within(name, sealed) for sealed in self.names)
 
@@ -68,7 +68,8 @@ def install(names: Sequence[str]) -> Seal:
     if present is not None and present.names == tuple(names):
         return present
     seal = Seal(names)
-    held = [name for name in sys.modules if any(_within(name, sealed) for sealed in names)]
+    near = tuple(names)
+    held = [name for name in sys.modules if name.startswith(near) and any(_within(name, sealed) for sealed in names)]
     if held:
         raise Refusal(
             f"this process already holds {', '.join(sorted(held)[:3])}",

@@ -35,7 +35,7 @@ class Facts:
 
     ``isolated``: it runs in processes of its own. ``trainable``: it has a backward pass. ``module``: it holds
     parameters under qualified names that can be swapped between calls. ``guarded``: it looks at its inputs anew at each
-    call, as ``torch.compile`` does.
+    call, as ``torch.compile`` does. ``secretive``: it may keep tensors between calls that cannot be looked at.
     """
 
     kind: str
@@ -45,11 +45,13 @@ class Facts:
     trainable: bool = True
     module: bool = False
     guarded: bool = False
+    secretive: bool = False
 
 
 @dataclass(frozen=True)
 class Setting:
-    """``mode`` is ``inference`` or ``training``."""
+    """``mode`` is ``inference`` or ``training``. ``only`` names the families that are asked; empty for all of the
+    level's."""
 
     contract: NumericalContract
     leaves: tuple[Leaf, ...]
@@ -57,6 +59,7 @@ class Setting:
     mode: str
     level: Level
     seed: int
+    only: frozenset[str] = frozenset()
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:

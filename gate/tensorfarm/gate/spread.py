@@ -25,17 +25,25 @@ _ZEROS = (0.0, -0.0)
 @dataclass(frozen=True)
 class Draw:
     """One perturbed run, as ``Noise.restart`` takes it: how its noise starts, how large it is (below zero: of opposite
-    sign), and which zero sums give that come to nothing."""
+    sign), which zero sums give that come to nothing, and whether those that may overflow in some order give NaN."""
 
     seed: int
     amplification: float = 1.0
     zero: float | None = None
+    overflows: bool = False
 
 
 def draws(samples: int, seed: int, jumps: bool) -> Iterator[Draw]:
-    """What to run: ``samples`` of the noise as it is, and amplified pairs where the program has steps."""
+    """What to run: ``samples`` of the noise as it is, and amplified pairs where the program has steps.
+
+    With no samples the noise is none, and what is left is what hangs on the order of sums: zeros and infinities.
+    """
+    if not samples:
+        yield Draw(seed, 0.0, _ZEROS[0])
+        yield Draw(seed, 0.0, _ZEROS[1], overflows=True)
     for sample in range(samples):
-        yield Draw(1_000_003 * (sample + 1) + seed, zero=_ZEROS[sample] if sample < len(_ZEROS) else None)
+        zero = _ZEROS[sample] if sample < len(_ZEROS) else None
+        yield Draw(1_000_003 * (sample + 1) + seed, zero=zero, overflows=sample == samples - 1)
     for pair in range(AMPLIFIED_PAIRS if jumps and samples else 0):
         for sign in (1, -1):
             yield Draw(1_000_003 * (samples + pair + 1) + seed, sign * AMPLIFICATION)
@@ -55,7 +63,7 @@ class Spread:
 
     def add(self, run: Mapping[str, torch.Tensor], draw: Draw) -> None:
         """One perturbed run. A tensor of another shape than the exact one is passed over."""
-        plain = draw.amplification == 1.0
+        plain = draw.amplification in (0.0, 1.0)
         self._count += plain
         for key, exact in self._exact.items():
             if key not in run:

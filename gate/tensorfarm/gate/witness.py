@@ -1,12 +1,15 @@
-"""Whether the original can be a witness at all: inputs that the contract is about, an answer, tensors in it.
+"""Whether the original can be a witness at all: a program that the contract is about, an answer, tensors in it.
 
 Invariant: where it cannot, that is said in one finding which keeps the verdict from being a pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import torch
+
+from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding
@@ -21,15 +24,58 @@ def unfit_inputs(setting: Setting) -> list[Finding]:
     return [Finding(NAME, "inputs", Status.NOT_RUN, sentence) for sentence in outside_declared(setting)]
 
 
-def unfit_answers(example: Sequence[Expectation]) -> list[Finding]:
-    """A finding where the original raised on the example inputs, or gave nothing that could be compared."""
+def unfit_parameters(contract: NumericalContract, dtypes: Mapping[str, torch.dtype]) -> list[Finding]:
+    """A finding where floating parameters have another dtype than the contract declares."""
+    return _of_other_dtypes("parameter", dtypes, contract.dtypes.params, contract.id)
+
+
+def unfit_answers(contract: NumericalContract, example: Sequence[Expectation]) -> list[Finding]:
+    """A finding where no call of the example was answered by the original, one gave nothing to compare, or outputs have
+    another dtype than the contract declares."""
+    errors = [expected.eager.report.error for expected in example]
+    if all(errors):
+        message = f"the original raises on the example inputs: {errors[0]}"
+        return [Finding(NAME, "original", Status.NOT_RUN, message)]
+    dtypes: dict[str, torch.dtype] = {}
     for expected in example:
         report = expected.eager.report
         if report.error:
-            message = f"the original raises on the example inputs: {report.error}"
-            return [Finding(NAME, "original", Status.NOT_RUN, message)]
-        if not expected.eager.named("output") and not expected.changed:
+            continue
+        outputs = expected.eager.named("output")
+        if not outputs and not expected.changed:
             kinds = ", ".join(sorted({str(value) for value in report.literals.values()})) or "nothing"
             message = f"the original returns no tensor ({kinds}), so there is no value to compare"
             return [Finding(NAME, "original", Status.NOT_RUN, message)]
-    return []
+        dtypes |= {name: value.dtype for name, value in outputs.items()}
+    return _of_other_dtypes("output", dtypes, contract.dtypes.outputs, contract.id)
+
+
+def unsteady(example: Sequence[Expectation]) -> list[Finding]:
+    """A finding where the original, called again from the same state on the same inputs, gives another value: whatever
+    is compared with it then proves nothing."""
+    keys = [expected.unsteady for expected in example if expected.unsteady]
+    if not keys:
+        return []
+    message = (
+        f"the original gives another {keys[0].replace(':', ' ')} when it is called again: it draws numbers that "
+        "torch.manual_seed does not reach, or keeps count in an attribute; make it repeat itself"
+    )
+    return [Finding(NAME, "original", Status.NOT_RUN, message)]
+
+
+def _of_other_dtypes(word: str, dtypes: Mapping[str, torch.dtype], declared: str, contract_id: str) -> list[Finding]:
+    """One finding for all of them, which names the first; integers and booleans have no declared dtype."""
+    if declared == "any":
+        return []
+    floating = {name: dtype for name, dtype in dtypes.items() if dtype.is_floating_point or dtype.is_complex}
+    other = {name: dtype for name, dtype in floating.items() if _word(dtype.to_real()) != declared}
+    if not other:
+        return []
+    name, dtype = next(iter(other.items()))
+    more = f" (and {len(other) - 1} more {word}s)" if len(other) > 1 else ""
+    message = f"{word} {name} is {_word(dtype)}{more}; contract {contract_id} declares {declared} {word}s"
+    return [Finding(NAME, f"{word}s", Status.NOT_RUN, message)]
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

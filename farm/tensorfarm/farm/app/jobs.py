@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import uuid
 from collections.abc import Mapping, Sequence
@@ -152,7 +153,9 @@ class JobBook:
         takes = {"artifact": (COMPILE, "uri"), "artifact_sha256": (COMPILE, "artifact_sha256")}
         return (
             self._step(COMPILE, "worker", self.config.limits.compile_seconds, compiling),
-            *self._gate_steps(self._gate(command, probe_id, {}), takes),
+            *self._gate_steps(
+                {**self._gate(command, probe_id, {}), "only": json.loads(command.failure)["checks"]}, takes
+            ),
         )
 
     def _reproduce(self, command: c.RunReproduce) -> dict[str, Any]:

@@ -17,7 +17,13 @@ _RUNTIME = (
     "torch._inductor.codegen.cuda_combined_scheduling",
     "torch._inductor.codegen.halide",
     "torch.distributed.tensor.experimental",
+    "sympy.physics.units",
     "sympy.tensor.tensor",
+    "torch._inductor.fx_passes.fuse_attention",
+    "torch._inductor.fx_passes.mkldnn_fusion",
+    "torch._inductor.fx_passes.pad_mm",
+    "torch._inductor.fx_passes.quantization",
+    "torch._inductor.codegen.pallas",
     "tensorfarm.contract.inductor_probe",
 )
 _ROLES = {

@@ -28,6 +28,7 @@ from tensorfarm.farm.store.reader import Reader
 from tensorfarm.gate.attestation import Certificate
 from tensorfarm.gate.intake import Named, artifact_subject, judged_apart, subject_of
 from tensorfarm.gate.library import LEVELS, contract_fields, refuse_unknown
+from tensorfarm.gate.whole_run import Said, silent
 
 # What torch.compile is asked for by name alone; anything else is a pipeline, or a backend of the user's own.
 TORCH_BACKENDS = ("inductor", "aot_eager", "eager")
@@ -57,20 +58,22 @@ class VerifyRequest:
     author: Path | None = None
 
 
-def verify(request: VerifyRequest) -> tuple[str, Certificate]:
-    """A title and the verdict. Raises Refusal for a name that leads nowhere, an unknown level, mode or backend, and a
-    contract with a fault."""
+def verify(request: VerifyRequest, said: Said = silent) -> tuple[str, Certificate]:
+    """A title and the verdict; ``said`` is told of each step that takes its time.
+
+    Raises Refusal for a name that leads nowhere, an unknown level, mode or backend, and a contract with a fault.
+    """
     if request.author is not None:
         refuse_uncollectable(request.author)
-    with _prepared(request) as (title, judged):
-        certificate = judged_apart(judged)
+    with _prepared(request, said) as (title, judged):
+        certificate = judged_apart(judged, said)
         if request.author is not None:
             write_test(request.author, title, judged)
         return title, certificate
 
 
 @contextmanager
-def _prepared(request: VerifyRequest) -> Generator[tuple[str, Named]]:
+def _prepared(request: VerifyRequest, said: Said) -> Generator[tuple[str, Named]]:
     """The title and what is to be judged; files that had to be built for it last as long as the block."""
     refuse_unknown("level", request.level, LEVELS)
     if request.mode:
@@ -87,7 +90,7 @@ def _prepared(request: VerifyRequest) -> Generator[tuple[str, Named]]:
         )
     else:
         with tempfile.TemporaryDirectory(prefix="tensorfarm-verify-") as folder:
-            yield _of_module(request, Path(folder))
+            yield _of_module(request, Path(folder), said)
 
 
 def _is_artifact(what: str) -> bool:
@@ -107,7 +110,7 @@ def _named(request: VerifyRequest, reference: str, subject: Mapping[str, Any], *
     return Named(reference, subject, level=request.level, python_path=folders, **{**common, **fields})
 
 
-def _of_module(request: VerifyRequest, folder: Path) -> tuple[str, Named]:
+def _of_module(request: VerifyRequest, folder: Path, said: Said) -> tuple[str, Named]:
     if request.reference:
         raise Refusal("a factory is its own reference", limit="--reference is for files", next_step="leave it out")
     backend = request.backend or TORCH_BACKENDS[0]
@@ -115,6 +118,7 @@ def _of_module(request: VerifyRequest, folder: Path) -> tuple[str, Named]:
     if backend in TORCH_BACKENDS or _is_users(backend):
         subject = {"kind": "compiled", "source": request.what, "backend": backend}
         return title, _named(request, request.what, subject, captures=True)
+    said(f"{backend} compiles {request.what}")
     return title, _of_pipeline(request, backend, folder)
 
 

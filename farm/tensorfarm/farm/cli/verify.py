@@ -58,7 +58,9 @@ def verify_command(
     """
     folders = python_path or [Path.cwd()]
     request = VerifyRequest(store, what, backend, mode, level, contract, reference, seed, folders, author)
-    title, certificate = verify(request)
+    # On a terminal alone, and gone when the verdict is there: a full run takes a minute or more.
+    with screen(stderr=True, markup=False).status(f"{what}: level {level}") as status:
+        title, certificate = verify(request, lambda step: status.update(f"{what}, level {level}: {step} …"))
     again = shlex.join(["farm", *_asked(sys.argv[1:])])
     if html is not None:
         write_verdict(html, title, certificate, again)

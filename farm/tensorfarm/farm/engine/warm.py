@@ -122,6 +122,7 @@ class WarmParent:
         return {fd for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000 + 1)}
 
     def _fork(self, order: Mapping[str, Any]) -> None:
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         folder = self.folder / str(order["id"])
         folder.mkdir()
         parent, started = os.getpid(), time.monotonic()
@@ -177,6 +178,8 @@ class WarmParent:
             limit_bytes=order["memory_bytes"],
         )
         shutil.rmtree(running.folder, ignore_errors=True)
+        if not self.running:
+            shutil.rmtree(self.folder, ignore_errors=True)
         wire.send(self.connection, {"id": order["id"], "outcome": vars(outcome_of(death))})
 
 

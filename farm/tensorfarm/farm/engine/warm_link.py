@@ -13,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import uuid
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from tensorfarm.farm.engine.job import Step, StepOutcome
 from tensorfarm.farm.engine.process_tree import kill_tree
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+# Torch then asks the driver's library whether there is a card: asking CUDA itself would make every fork unfit for it.
+_FORKS = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 _CLOSE_SECONDS = 1.0
 
 
@@ -39,14 +42,15 @@ class WarmLink:
     def __init__(self, role: str, spec: RoleSpec, start_seconds: float) -> None:
         """Start and wait until it has imported. Raises WarmParentUnfit or, after ``start_seconds``, WarmParentDied."""
         self.role = role
-        self.folder = Path(tempfile.mkdtemp(prefix=f"tensorfarm-{role}-"))
+        # There only while a step runs: an engine ends by killing, and what is killed while idle leaves nothing.
+        self.folder = Path(tempfile.gettempdir()) / f"tensorfarm-{role}-{uuid.uuid4().hex}"
         self._connection, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
                 _command(role, spec, theirs.fileno(), self.folder),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **_ONE_THREAD},
+                env={**os.environ, **_ONE_THREAD, **_FORKS},
                 start_new_session=True,
             )
         self._numbers = itertools.count()

@@ -21,7 +21,7 @@ from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.store.lake import data_files, opened
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.named_query import named_query
-from tensorfarm.farm.store.tables import PROJECTED, SCHEMAS, ArrowTable, definition
+from tensorfarm.farm.store.tables import PROJECTED, READ_AS, SCHEMAS, ArrowTable, definition
 from tensorfarm.farm.store.tail import UNREADABLE, Tail, connected, literal, malformed, path_list, scan, snapshots
 
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
@@ -110,7 +110,8 @@ class Reader:
             sources.append(f"tail.{name}")
         union = " union all by name ".join(f"select * from {source}" for source in sources)
         until = "" if as_of is None else f" where ts <= '{as_of.astimezone(UTC).isoformat()}'::timestamptz"
-        connection.execute(f"create view {name} as select {', '.join(SCHEMAS[name].names)} from ({union}){until}")
+        columns = ", ".join(_column(name, column) for column in SCHEMAS[name].names)
+        connection.execute(f"create view {name} as select {columns} from ({union}){until}")
 
     def _lock(self, files: Sequence[Path]) -> None:
         """From here on the connection reads these files and nothing else, and no statement can change that."""
@@ -131,6 +132,11 @@ def _tails(tail: Tail, pinned: dict[str, DeltaTable | None]) -> dict[str, ArrowT
 def _lacks_columns(name: str, table: DeltaTable | None) -> bool:
     """Whether the pinned version has not every column of today."""
     return table is None or not set(SCHEMAS[name].names) <= {column.name for column in table.schema().fields}
+
+
+def _column(table: str, column: str) -> str:
+    before = READ_AS.get((table, column))
+    return f"coalesce({column}, {before}) as {column}" if before else column
 
 
 def _failed(error: duckdb.Error) -> Refusal:

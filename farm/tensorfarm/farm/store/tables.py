@@ -62,7 +62,7 @@ SCHEMAS: Mapping[str, ArrowSchema] = {
         f"gate_run_id {_FACT} candidate_id artifact_sha256 ordinal:int check_name what device layout input_suite status"
         " message observed_over_limit:double digits:double worst_index:bigint[] worst_expected:double"
         " worst_seen:double limit_abs:double n_elements:bigint n_bad:bigint seed:bigint gate_version attestation"
-        " wall_ns:bigint"
+        " wall_ns:bigint required:boolean"
     ),
     "measurements": _schema(
         f"measurement_id {_FACT} candidate_id artifact_sha256 ordinal:int metric unit variant device node_id"
@@ -86,6 +86,9 @@ SCHEMAS: Mapping[str, ArrowSchema] = {
         " ratio_upper:double smallest_detectable:double verdict state culprit workload artifact_sha256 message"
     ),
 }
+
+# What a column says of facts that were recorded before it was added; any other column says nothing of them.
+READ_AS: Mapping[tuple[str, str], str] = {("verdicts", "required"): "true"}
 
 # Sealed in this order and pinned in the reverse: whatever a derived table holds, the pinned events know of.
 PROJECTED = (

@@ -24,6 +24,7 @@ LEVEL = Level.STANDARD
 COST = 60
 
 SUITES = (normal, small_scale, wide_exponent, ties, near_kink)
+NAMES = tuple(suite.NAME for suite in SUITES)
 
 
 def trials(setting: Setting) -> list[Trial]:
@@ -39,15 +40,11 @@ def check(evidence: Evidence) -> list[Finding]:
     def compare(place: Place) -> Iterable[Finding]:
         return agreements(evidence, NAME, place, ("output", "gradient"))
 
-    return walk(evidence, NAME, _names(evidence), compare).settled()
+    return walk(evidence, NAME, NAMES, compare).settled()
 
 
 def canary(evidence: Evidence) -> Evidence | None:
-    return planted(evidence, _names(evidence), ("output",), past_its_limit(evidence.setting.contract))
-
-
-def _names(evidence: Evidence) -> list[str]:
-    return [suite.NAME for suite in SUITES]
+    return planted(evidence, NAMES, ("output",), past_its_limit(evidence.setting.contract))
 
 
 def _forward(trial: Trial) -> Trial:

@@ -1,6 +1,7 @@
 """F16, determinism: the same inputs give the same bits, call after call, subject after subject, process after process.
 
-Asked only where the original itself repeats its bits, so that a step counter or a random number is not held against
+Bits or a budget: the contract says it of each class of operators, and a result is held to the weakest that it is made
+by. Asked only where the original itself repeats its bits, so that a step counter or a random number is not held against
 anyone. Other numbers of threads may add in another order: there the oracle's budget decides.
 """
 
@@ -11,19 +12,20 @@ from dataclasses import replace
 
 import torch
 
-from tensorfarm.contract.numerics import NumericalContract
-from tensorfarm.gate.calling import snapshot
+from tensorfarm.contract.outcome import Status
+from tensorfarm.gate.agreement import agreement
 from tensorfarm.gate.compared import agreements, differing, walk, worst_of
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, failed, inapplicable
 from tensorfarm.gate.inputs import example
 from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.planted import budget_of, past_its_limit
 from tensorfarm.gate.setting import Level, Setting
-from tensorfarm.gate.trial import MAIN, Depth, Session, Trial
+from tensorfarm.gate.trial import MAIN, Depth, Derivative, Session, Trial
 
 NAME, FAMILY, LEVEL, COST = "determinism", "F16", Level.STANDARD, 40
 REPEAT = "repeat"
-BITWISE = "bitwise_run_to_run"
+WITHIN_BUDGET = "within_budget"
 KINDS = ("output", "gradient")
 PROCESSES = (Session("process:2"), Session("process:3"))
 THREADS = (Session("threads:2", threads=2), Session("threads:4", threads=4))
@@ -31,8 +33,6 @@ THREADS = (Session("threads:2", threads=2), Session("threads:4", threads=4))
 
 def trials(setting: Setting) -> list[Trial]:
     """The example again; at the full level in two fresh processes, and at two and four threads."""
-    if not _bitwise(setting.contract):
-        return []
     first = example.trial(setting)
     if setting.level < Level.FULL or not setting.facts.isolated:
         return [first, repeated(setting)]
@@ -40,17 +40,17 @@ def trials(setting: Setting) -> list[Trial]:
 
 
 def repeated(setting: Setting) -> Trial:
-    """Three calls of one subject with the example's inputs; the last one starts the random stream elsewhere."""
-    calls = tuple(
-        replace(example.trial(setting).calls[0], seed=seed) for seed in (setting.seed, setting.seed, setting.seed + 1)
-    )
-    return Trial(REPEAT, calls, Depth.EAGER)
+    """Three calls of one subject with the example's inputs; the last one starts the random stream elsewhere, and asks
+    for gradients at the full level alone."""
+    first = example.trial(setting).calls[0]
+    last = replace(first, seed=setting.seed + 1)
+    if setting.level < Level.FULL:
+        last = replace(last, derivative=Derivative.NONE)
+    return Trial(REPEAT, (first, first, last), Depth.EAGER)
 
 
 def check(evidence: Evidence) -> list[Finding]:
     """One finding for each output and gradient of every run after the first."""
-    if not _bitwise(evidence.setting.contract):
-        return [inapplicable(NAME, "determinism: the contract declares no class of operators bitwise run to run")]
     found = [*_within_process(evidence), *_between_processes(evidence)]
     for session in THREADS:
         if session in evidence.trials[example.NAME].sessions:
@@ -66,21 +66,37 @@ def check(evidence: Evidence) -> list[Finding]:
 
 
 def canary(evidence: Evidence) -> Evidence | None:
-    """The last bit of one element of a repeated call."""
-    runs = [(evidence.expected.get(REPEAT, ()), evidence.ran(REPEAT))]
-    for wanted, given in runs:
-        for number in range(1, min(len(wanted), len(given))):
-            for key in _repeating(wanted[0].eager, wanted[number].eager):
-                seen = given[number].tensors.get(key)
-                if seen is not None and seen.numel() and seen.dtype is not torch.bool:
-                    tensors = snapshot(given[number].tensors)
-                    tensors[key] = _nudged(tensors[key])
-                    return evidence.with_seen(REPEAT, number, replace(given[number], tensors=tensors))
+    """The last bit of one element of a repeated call; where no result is held to bits, one element past its limit."""
+    wanted, given = evidence.expected.get(REPEAT, ()), evidence.ran(REPEAT)
+    asked = [
+        (number, key)
+        for number in range(1, min(len(wanted), len(given)))
+        for key in _repeating(wanted[0].eager, wanted[number].eager)
+        if key in given[number].tensors
+    ]
+    # What is held to bits comes first: its change is the smaller one.
+    for number, key in sorted(asked, key=lambda item: not _held_to_bits(evidence, item[1])):
+        seen = given[number].tensors[key]
+        changed = _nudged(seen) if _held_to_bits(evidence, key) else _past_its_limit(evidence, key, seen)
+        if changed is not None:
+            tensors = {**given[number].tensors, key: changed}
+            return evidence.with_seen(REPEAT, number, replace(given[number], tensors=tensors))
     return None
 
 
-def _bitwise(contract: NumericalContract) -> bool:
-    return BITWISE in contract.determinism.values()
+def _past_its_limit(evidence: Evidence, key: str, seen: torch.Tensor) -> torch.Tensor | None:
+    expected = evidence.expected[example.NAME][0].expected(key)
+    if expected is None or seen.shape != expected.exact.shape or seen.dtype != expected.eager.dtype:
+        return None
+    change = past_its_limit(evidence.setting.contract, key.partition(":")[0])
+    return change(expected, seen)
+
+
+def _held_to_bits(evidence: Evidence, key: str) -> bool:
+    """Whether no class of operators that the original makes this with may vary from run to run."""
+    declared = evidence.setting.contract.determinism
+    made_by = evidence.expected[example.NAME][0].made_by.get(key, frozenset())
+    return not any(declared[name] == WITHIN_BUDGET for name in made_by)
 
 
 def _within_process(evidence: Evidence) -> Iterator[Finding]:
@@ -90,10 +106,11 @@ def _within_process(evidence: Evidence) -> Iterator[Finding]:
     if trial is None or not wanted or not given:
         return
     for number in range(1, min(len(wanted), len(given))):
-        for finding in _equal(wanted[0].eager, wanted[number].eager, given[0], given[number], f"run {number + 1}"):
+        eager = (wanted[0].eager, wanted[number].eager)
+        for finding in _alike(evidence, eager, (given[0], given[number]), f"run {number + 1}"):
             yield finding.at(trial)
     for _, expected, seen in evidence.pairs(example.NAME):
-        for finding in _equal(expected.eager, wanted[0].eager, seen, given[0], "a fresh subject"):
+        for finding in _alike(evidence, (expected.eager, wanted[0].eager), (seen, given[0]), "a fresh subject"):
             yield finding.at(trial)
 
 
@@ -103,26 +120,42 @@ def _between_processes(evidence: Evidence) -> Iterator[Finding]:
         if session not in trial.sessions:
             continue
         for number, wanted, given in evidence.pairs(example.NAME, session.name):
-            first = evidence.ran(example.NAME)[number : number + 1]
-            for seen in first:
-                for finding in _equal(wanted.eager, wanted.eager, seen, given, session.name):
+            for seen in evidence.ran(example.NAME)[number : number + 1]:
+                for finding in _alike(evidence, (wanted.eager, wanted.eager), (seen, given), session.name):
                     yield finding.at(trial, session)
 
 
-def _equal(
-    eager: Observation, eager_again: Observation, seen: Observation, seen_again: Observation, run: str
+def _alike(
+    evidence: Evidence, eager: tuple[Observation, Observation], seen: tuple[Observation, Observation], run: str
 ) -> Iterator[Finding]:
-    if any(item.report.error for item in (eager, eager_again, seen, seen_again)):
+    """Whether the second of what was seen is the first again, bit for bit or within the budget of the example."""
+    if any(item.report.error for item in (*eager, *seen)):
         return
-    for key in _repeating(eager, eager_again):
+    for key in _repeating(*eager):
         what = f"{key.replace(':', ' ', 1)} in {run}"
-        first, again = seen.tensors.get(key), seen_again.tensors.get(key)
+        first, again = (item.tensors.get(key) for item in seen)
         if first is None and again is None:
             continue  # that it is missing is the value families' to say
         if first is None or again is None or (first.shape, first.dtype) != (again.shape, again.dtype):
             yield failed(NAME, what, "it is there in one run alone, or of another shape or dtype")
-        else:
+        elif _held_to_bits(evidence, key):
             yield worst_of(NAME, what, differing(first, again), first, again, first.numel())
+        else:
+            yield from _within_budget(evidence, key, what, eager[1], again)
+
+
+def _within_budget(
+    evidence: Evidence, key: str, what: str, eager: Observation, again: torch.Tensor
+) -> Iterator[Finding]:
+    """One run against the oracle, where it was given the example's inputs; what that leaves open forward has said."""
+    contract, wanted = evidence.setting.contract, evidence.expected[example.NAME][0]
+    expected, kind = wanted.expected(key), key.partition(":")[0]
+    if expected is None or wanted.random or key not in _repeating(wanted.eager, eager):
+        return
+    budget, digits = budget_of(contract, kind), contract.digits_undecidable_below
+    found = agreement(NAME, what, again, expected, budget, digits, subnormals=contract.subnormals)
+    if found.status in (Status.FAIL, Status.PASS):
+        yield found
 
 
 def _repeating(eager: Observation, again: Observation) -> list[str]:
@@ -137,8 +170,10 @@ def _repeating(eager: Observation, again: Observation) -> list[str]:
     ]
 
 
-def _nudged(value: torch.Tensor) -> torch.Tensor:
-    """The tensor with its first element moved by the smallest step of its dtype."""
+def _nudged(value: torch.Tensor) -> torch.Tensor | None:
+    """The tensor with its first element moved by the smallest step of its dtype; a boolean has no such step."""
+    if not value.numel() or value.dtype is torch.bool:
+        return None
     changed = value.detach().resolve_conj().resolve_neg().clone()
     real = torch.view_as_real(changed) if changed.is_complex() else changed
     first = real[(0,) * real.dim()]

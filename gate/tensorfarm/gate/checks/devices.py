@@ -1,6 +1,7 @@
 """F12, devices: each device that the contract lists against the oracle, never against another device.
 
-Two devices may share a wrong decomposition. Admission waits for all of them: one that was absent is ``not_run``.
+Two devices may share a wrong decomposition. Admission waits for all of them: one that was absent is ``not_run``. Beside
+the example each is given exact integers, on which a product of operands that one device truncates (TF32) shows.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorfarm.contract.outcome import Status
+from tensorfarm.gate.checks.exact_integers import exactly
 from tensorfarm.gate.compared import agreements, walk
 from tensorfarm.gate.devices import present, sessions_of
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, inapplicable
-from tensorfarm.gate.inputs import example
+from tensorfarm.gate.inputs import exact_integers, example
 from tensorfarm.gate.planted import integer_step, past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import MAIN, Session, Trial
@@ -22,7 +24,9 @@ KINDS = ("output", "gradient")
 
 
 def trials(setting: Setting) -> list[Trial]:
-    return [replace(example.trial(setting), sessions=(MAIN, *_others(setting)))]
+    others = _others(setting)
+    exact = exact_integers.trials(setting) if others else []
+    return [replace(trial, sessions=(MAIN, *others)) for trial in (example.trial(setting), *exact)]
 
 
 def check(evidence: Evidence) -> list[Finding]:
@@ -38,7 +42,8 @@ def check(evidence: Evidence) -> list[Finding]:
             found.append(replace(absent, device=session.device))
             continue
         compared = walk(evidence, NAME, [example.NAME], lambda place: agreements(evidence, NAME, place, KINDS), session)
-        found += [replace(item, what=f"{item.what} on {session.device}") for item in compared.settled()]
+        exact = walk(evidence, NAME, _exact(evidence), lambda place: exactly(evidence, NAME, place), session)
+        found += [_said_of(session, item) for item in (*compared.settled(), *exact.found)]
     return found
 
 
@@ -52,6 +57,15 @@ def canary(evidence: Evidence) -> Evidence | None:
                 if changed is not None:
                     return changed
     return None
+
+
+def _said_of(session: Session, item: Finding) -> Finding:
+    told = f"{session.device}: {item.message}" if item.message else ""
+    return replace(item, what=f"{item.what} on {session.device}", message=told)
+
+
+def _exact(evidence: Evidence) -> list[str]:
+    return [name for name, trial in evidence.trials.items() if trial.suite == exact_integers.NAME]
 
 
 def _others(setting: Setting) -> tuple[Session, ...]:

@@ -2,7 +2,8 @@
 
 One form sends inputs and outputs through operations that change no bit, one runs the batch in two halves. Each is held
 against what the original gives in that form, on the example within its budget and on exact integers bit for bit: there
-all forms have one answer, so two that are compiled to different answers cannot both pass.
+all forms have one answer, so two that are compiled to different answers cannot both pass. Where random numbers are the
+original's own, a form that draws them is held against the original in that form.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tensorfarm.gate.checks import rng
 from tensorfarm.gate.checks.exact_integers import exactly
 from tensorfarm.gate.compared import Place, agreements, walk
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, inapplicable
-from tensorfarm.gate.inputs import exact_integers, example
+from tensorfarm.gate.inputs import exact_integers, example, signs
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import Depth, Trial
@@ -26,6 +28,7 @@ LEVEL = Level.FULL
 COST = 130
 
 _FORMS = (IDENTITY, SPLIT_BATCH)
+_ASKED = (example.NAME, exact_integers.NAME, signs.NAME)
 
 
 def trials(setting: Setting) -> list[Trial]:
@@ -38,20 +41,21 @@ def check(evidence: Evidence) -> list[Finding]:
 
 
 def canary(evidence: Evidence) -> Evidence | None:
-    return planted(evidence, names(_FORMS), ("output",), past_its_limit(evidence.setting.contract))
+    found = planted(evidence, names(_FORMS), ("output",), past_its_limit(evidence.setting.contract))
+    return found or rng.out_of_stream(evidence, names(_FORMS))
 
 
 def trials_of_forms(setting: Setting, forms: Iterable[str]) -> list[Trial]:
     """The example and the exact integers in each form; none for what is not compiled from a module."""
     if not (setting.facts.guarded and setting.facts.module):
         return []
-    plain, exact = example.trial(setting), exact_integers.trial(setting)
-    found: list[Trial] = []
-    for form in forms:
-        found.append(replace(plain, name=_name(form), variant=form))
-        if exact is not None:
-            found.append(replace(exact, name=_exact_name(form), variant=form))
-    return found
+    asked = (example.trial(setting), exact_integers.trial(setting), signs.trial(setting))
+    return [
+        replace(trial, name=_name(form, trial.name), variant=form)
+        for form in forms
+        for trial in asked
+        if trial is not None
+    ]
 
 
 def findings_of_forms(evidence: Evidence, check_name: str, forms: Iterable[str]) -> list[Finding]:
@@ -64,16 +68,14 @@ def findings_of_forms(evidence: Evidence, check_name: str, forms: Iterable[str])
             return exactly(evidence, check_name, place)
         return agreements(evidence, check_name, place, ("output", "gradient"))
 
-    return walk(evidence, check_name, names(forms), compare).settled()
+    done = walk(evidence, check_name, names(forms), compare)
+    done.found += rng.stream_for_stream(evidence, check_name, names(forms))
+    return done.settled()
 
 
 def names(forms: Iterable[str]) -> list[str]:
-    return [name for form in forms for name in (_name(form), _exact_name(form))]
+    return [_name(form, name) for form in forms for name in _ASKED]
 
 
-def _name(form: str) -> str:
-    return f"form:{form}"
-
-
-def _exact_name(form: str) -> str:
-    return f"form:{form}:{exact_integers.NAME}"
+def _name(form: str, asked: str) -> str:
+    return f"form:{form}:{asked}"

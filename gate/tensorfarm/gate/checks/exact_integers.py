@@ -86,7 +86,7 @@ def exactly(evidence: Evidence, check_name: str, place: Place) -> Iterator[Findi
 
 
 def _names(evidence: Evidence) -> list[str]:
-    return [trial.name for trial in exact_integers.trials(evidence.setting)]
+    return exact_integers.names(evidence.setting)
 
 
 def _finding(check_name: str, what: str, required: _Required, seen: torch.Tensor | None) -> Finding:

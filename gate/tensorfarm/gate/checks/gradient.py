@@ -26,13 +26,15 @@ COST = 30
 
 
 def trials(setting: Setting) -> list[Trial]:
-    """``example``, ``cotangent:KIND`` from the standard level on, ``ties`` at the full one. None for inference."""
+    """``example``, ``cotangent:KIND`` from the standard level on, ``one_hot`` and ``ties`` at the full one. None for
+    inference."""
     if not _applies(setting):
         return []
     plain = example.trial(setting)
     found: list[Trial | None] = [plain]
     if setting.level >= Level.STANDARD:
-        kinds = [Cotangent(kind) for kind in setting.contract.cotangents if kind != Cotangent.NORMAL]
+        left_out = (Cotangent.NORMAL, Cotangent.ONE_HOT) if setting.level < Level.FULL else (Cotangent.NORMAL,)
+        kinds = [Cotangent(kind) for kind in setting.contract.cotangents if kind not in left_out]
         found += [_with_cotangent(plain, kind) for kind in kinds]
     if setting.level is Level.FULL:
         found.append(ties.trial(setting))

@@ -52,4 +52,4 @@ def canary(evidence: Evidence) -> Evidence | None:
 
 
 def _names(evidence: Evidence) -> list[str]:
-    return [trial.name for trial in trials(evidence.setting)]
+    return [example.NAME, *exact_integers.names(evidence.setting), *conditioning.NAMES]

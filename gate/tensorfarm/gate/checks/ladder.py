@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tensorfarm.gate.checks import rng
 from tensorfarm.gate.compared import Place, agreements, walk
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding
@@ -43,11 +44,14 @@ def check(evidence: Evidence) -> list[Finding]:
         for finding in agreements(evidence, NAME, place, ("output", "gradient")):
             yield replace(finding, what=f"{finding.what} at {place.trial.name.removeprefix(_PREFIX)}")
 
-    return walk(evidence, NAME, _names(evidence), compare).settled()
+    done = walk(evidence, NAME, _names(evidence), compare)
+    done.found += rng.stream_for_stream(evidence, NAME, _names(evidence))
+    return done.settled()
 
 
 def canary(evidence: Evidence) -> Evidence | None:
-    return planted(evidence, _names(evidence), ("output",), past_its_limit(evidence.setting.contract))
+    found = planted(evidence, _names(evidence), ("output",), past_its_limit(evidence.setting.contract))
+    return found or rng.out_of_stream(evidence, _names(evidence))
 
 
 def _names(evidence: Evidence) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import torch
 
+from tensorfarm.gate.checks import rng
 from tensorfarm.gate.compared import Place, agreements, walk
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, failed
@@ -48,11 +49,14 @@ def check(evidence: Evidence) -> list[Finding]:
         yield from agreements(evidence, NAME, place, ("output", "gradient"))
         yield from _strides(evidence, place)
 
-    return walk(evidence, NAME, _names(evidence), compare).settled()
+    done = walk(evidence, NAME, _names(evidence), compare)
+    done.found += rng.stream_for_stream(evidence, NAME, _names(evidence))
+    return done.settled()
 
 
 def canary(evidence: Evidence) -> Evidence | None:
-    return planted(evidence, _names(evidence), ("output",), past_its_limit(evidence.setting.contract))
+    found = planted(evidence, _names(evidence), ("output",), past_its_limit(evidence.setting.contract))
+    return found or rng.out_of_stream(evidence, _names(evidence))
 
 
 def _names(evidence: Evidence) -> list[str]:

@@ -11,12 +11,15 @@ from typing import Any
 
 from tensorfarm.contract.artifact import Artifact
 from tensorfarm.contract.exchange import SubjectReport
-from tensorfarm.contract.outcome import FailureKind
+from tensorfarm.contract.outcome import FailureKind, Status
+from tensorfarm.gate.calling import RECOMPILE_BLOCKED
 from tensorfarm.gate.finding import Finding, failed, passed
+from tensorfarm.gate.inputs import example
 from tensorfarm.gate.setting import Level
 
 NAME, FAMILY, LEVEL, COST = "loading", "F11", Level.QUICK, 2
 RECOMPILE, ERROR = "recompile", "error"
+ABSENT = "absent"  # its device is not on this machine: nothing is said of the subject
 _OF_DEATH = {"timeout": FailureKind.TIMEOUT, "out_of_memory": FailureKind.OUT_OF_MEMORY}
 
 
@@ -35,8 +38,13 @@ def check(
         return failed(NAME, "subject", f"it left files that cannot be read: {unreadable}"), ERROR
     if report is None:
         return failed(NAME, "subject", "it left no report"), FailureKind.CRASH.value
+    if report.evidence.get("error_kind") == ABSENT:
+        return Finding(NAME, "subject", Status.NOT_RUN, f"subject: {report.error}"), ""
     if report.error:
         return failed(NAME, "subject", report.error), str(report.evidence.get("error_kind", ERROR))
+    blocked = [call.error for call in report.calls.get(example.NAME, ()) if call.error_type == RECOMPILE_BLOCKED]
+    if blocked:
+        return failed(NAME, "subject", blocked[0]), RECOMPILE
     told = None if artifact is None else _other_code(artifact, report)
     if told:
         return failed(NAME, "subject", told[0]), told[1]

@@ -50,7 +50,7 @@ def canary(evidence: Evidence) -> Evidence | None:
             continue
         for key, value in given.tensors.items():
             if key.startswith(("input:", "buffer:")) and value.numel():
-                changed = snapshot(given.tensors)
+                changed = {**given.tensors, **snapshot({key: value})}
                 _bytes(changed[key])[-1] ^= 1
                 return evidence.with_seen(example.NAME, number, replace(given, tensors=changed))
         outputs = sorted(f"output:{name}" for name in given.named("output"))
@@ -79,6 +79,8 @@ def _states(
         if after is None:
             if kind == "input":
                 yield failed(NAME, what, "the subject did not say what became of it")
+            elif key in wanted.changed and evidence.setting.facts.secretive:
+                yield _unseen(evidence, what)
             elif key in wanted.changed:
                 yield failed(NAME, what, "the original writes to it, and the subject has none")
         elif key in wanted.changed:
@@ -90,6 +92,14 @@ def _states(
             yield failed(NAME, what, "it was written to, and the original does not write to it")
         else:
             yield passed(NAME, what, after.numel())
+
+
+def _unseen(evidence: Evidence, what: str) -> Finding:
+    """What is written shows in later answers alone; where nobody asked for any, it is a doubt."""
+    asked = any(len(trial.calls) > 1 for trial in evidence.trials.values())
+    told = "its later answers tell" if asked else 'ask for later answers: level "standard"'
+    message = f"{what}: the original writes to it, and the subject's cannot be looked at; {told}"
+    return Finding(NAME, what, Status.NOT_RUN, message, required=not asked)
 
 
 def _written(evidence: Evidence, what: str, key: str, wanted: Expectation, after: torch.Tensor) -> Iterator[Finding]:

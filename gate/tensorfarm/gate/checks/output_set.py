@@ -7,6 +7,7 @@ compiler may round elsewhere when it fuses otherwise, and bit for bit on exact i
 
 from __future__ import annotations
 
+from tensorfarm.gate.checks import rng
 from tensorfarm.gate.checks.equal_programs import findings_of_forms, names, trials_of_forms
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding
@@ -33,4 +34,5 @@ def check(evidence: Evidence) -> list[Finding]:
 
 
 def canary(evidence: Evidence) -> Evidence | None:
-    return planted(evidence, names(_FORMS), ("output",), past_its_limit(evidence.setting.contract))
+    found = planted(evidence, names(_FORMS), ("output",), past_its_limit(evidence.setting.contract))
+    return found or rng.out_of_stream(evidence, names(_FORMS))

@@ -4,35 +4,41 @@ Under ``same_stream_as_reference`` the same seed gives the original's values, an
 original's ends. Under ``seeded_own_stream`` as many elements are kept, those that are kept hold the original's values,
 and sizes agree within six sigma. Under both the same seed gives the same values, another seed others, and a backward
 pass uses the mask of its forward pass. Whatever the original does not do itself is not asked for.
+
+Other families compare such programs in their own trials by ``stream_for_stream``: in float64 other numbers are drawn.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import mean, median, stdev
 
 import torch
 
+from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.calling import snapshot
 from tensorfarm.gate.checks import determinism
 from tensorfarm.gate.compared import differing, worst_of
+from tensorfarm.gate.devices import main_device
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding, failed, inapplicable, passed
 from tensorfarm.gate.inputs import example
 from tensorfarm.gate.nearness import near, root_mean_square
 from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.planted import copied, with_tensor
 from tensorfarm.gate.setting import Level, Setting
-from tensorfarm.gate.trial import Depth, Trial
+from tensorfarm.gate.trial import MAIN, Depth, Trial
 
 NAME, FAMILY, LEVEL, COST = "rng", "F20", Level.QUICK, 45
 SEEDS = "seeds"
 SAME_STREAM = "same_stream_as_reference"
 _SIGMAS = 6.0
 _MANY_SEEDS = 8
+_TIMES = 3.0
 _KINDS = ("output", "gradient")
 
 
@@ -54,13 +60,16 @@ def check(evidence: Evidence) -> list[Finding]:
     pairs = [(wanted, given) for wanted, given in pairs if not (wanted.eager.report.error or given.report.error)]
     if not any(wanted.random for wanted, _ in pairs):
         return [inapplicable(NAME, "rng: the original draws no random numbers")]
-    several = _compared(evidence) == determinism.REPEAT
+    contract, several = evidence.setting.contract, _compared(evidence) == determinism.REPEAT
+    if contract.rng == SAME_STREAM and not same_stream(contract):
+        message = f"rng: {main_device(contract)} has a generator of its own; declare rng.policy seeded_own_stream there"
+        return [Finding(NAME, "stream", Status.NOT_RUN, message)]
     if several and len(pairs) < 2:
         return [Finding(NAME, determinism.REPEAT, Status.NOT_RUN, "repeat: the subject did not get that far")]
     found = list(_mask_reused(pairs))
     if several:
         found += [*_same_seed(pairs), *_other_seed(pairs)]
-    if evidence.setting.contract.rng == SAME_STREAM:
+    if same_stream(contract):
         found += _same_stream(pairs)
     elif several:
         found += [*_kept(pairs), *_moments(evidence)]
@@ -85,12 +94,45 @@ def canary(evidence: Evidence) -> Evidence | None:
     return evidence.with_seen(determinism.REPEAT, 1, replace(again, tensors=tensors))
 
 
+def same_stream(contract: NumericalContract) -> bool:
+    """Whether draws must be the original's. Its generator is the CPU's, and no other kind of device can follow it."""
+    return contract.rng == SAME_STREAM and main_device(contract) == MAIN.device
+
+
+def stream_for_stream(evidence: Evidence, check_name: str, names: Iterable[str]) -> Iterator[Finding]:
+    """Outputs and gradients of calls that draw, by half of the digits; none where a stream of its own is allowed."""
+    if not same_stream(evidence.setting.contract):
+        return
+    for name in names:
+        for number, wanted, given in evidence.pairs(name):
+            if wanted.random and not (wanted.eager.report.error or given.report.error):
+                for finding in _near_all(check_name, f"{name} call {number + 1}", wanted, given):
+                    yield finding.at(evidence.trials[name])
+
+
+def out_of_stream(evidence: Evidence, names: Iterable[str]) -> Evidence | None:
+    """The canary of ``stream_for_stream``: the largest element of an output of a call that draws, further off."""
+    for name in names if same_stream(evidence.setting.contract) else ():
+        for number, wanted, given in evidence.pairs(name):
+            if not wanted.random or wanted.eager.report.error or given.report.error:
+                continue
+            typical = max([_size(value) for value in wanted.eager.named("output").values()], default=0.0)
+            for key, seen in given.tensors.items():
+                if key.startswith("output:") and seen.is_floating_point() and bool(seen.isfinite().any()):
+                    changed = copied(seen)
+                    at = torch.unravel_index(changed.nan_to_num(0.0, 0.0, 0.0).abs().argmax(), changed.shape)
+                    limit = math.sqrt(torch.finfo(seen.dtype).eps / 2) * (changed[at].abs() + typical)
+                    changed[at] += _TIMES * limit
+                    return with_tensor(evidence, name, number, key, changed)
+    return None
+
+
 def _compared(evidence: Evidence) -> str:
     return determinism.REPEAT if determinism.REPEAT in evidence.trials else example.NAME
 
 
 def _elsewhere(evidence: Evidence) -> Evidence | None:
-    if evidence.setting.contract.rng != SAME_STREAM:
+    if not same_stream(evidence.setting.contract):
         return None
     for number, _, given in evidence.pairs(example.NAME):
         report = replace(given.report, stream="planted")
@@ -163,12 +205,16 @@ def _same_stream(pairs: Pairs) -> Iterator[Finding]:
             yield passed(NAME, what, 1)
         else:
             yield failed(NAME, what, "the generator is not where the original leaves it")
-        sizes = {key: _size(value) for key, value in wanted.eager.tensors.items()}
-        for kind in _KINDS:
-            typical = median([size for key, size in sizes.items() if key.startswith(kind)] or [0.0])
-            for name, eager in wanted.eager.named(kind).items():
-                told = f"{kind} {name} of call {number + 1}"
-                yield near(NAME, told, given.tensors.get(f"{kind}:{name}"), eager, scale=typical)
+        yield from _near_all(NAME, f"call {number + 1}", wanted, given)
+
+
+def _near_all(check_name: str, place: str, wanted: Expectation, given: Observation) -> Iterator[Finding]:
+    sizes = {key: _size(value) for key, value in wanted.eager.tensors.items()}
+    for kind in _KINDS:
+        typical = median([size for key, size in sizes.items() if key.startswith(kind)] or [0.0])
+        for name, eager in wanted.eager.named(kind).items():
+            told = f"{kind} {name} of {place}"
+            yield near(check_name, told, given.tensors.get(f"{kind}:{name}"), eager, scale=typical)
 
 
 def _kept(pairs: Pairs) -> Iterator[Finding]:

@@ -34,6 +34,8 @@ FAMILY = "F3"
 LEVEL = Level.QUICK
 COST = 12
 
+_NAMES = (example.NAME, *special_values.NAMES, ties.NAME, wide_exponent.NAME)
+
 
 def trials(setting: Setting) -> list[Trial]:
     """The example has special values too; from the standard level on they are planted."""
@@ -50,7 +52,7 @@ def check(evidence: Evidence) -> list[Finding]:
     def compare(place: Place) -> Iterable[Finding]:
         return _of_call(place, evidence.setting.contract)
 
-    done = walk(evidence, NAME, _names(evidence), compare)
+    done = walk(evidence, NAME, _NAMES, compare)
     if not done.found and done.asked > done.silent:
         return [inapplicable(NAME, f"{NAME}: no output is floating")]
     return done.settled()
@@ -58,16 +60,11 @@ def check(evidence: Evidence) -> list[Finding]:
 
 def canary(evidence: Evidence) -> Evidence | None:
     """The sign of one zero if one is required, else one special value lost, else one made."""
-    names = _names(evidence)
     changes = (lost_special, made_nan)
     if evidence.setting.contract.signed_zero == "exact":
         changes = (turned_zero, *changes)
-    found = (planted(evidence, names, ("output",), change) for change in changes)
+    found = (planted(evidence, _NAMES, ("output",), change) for change in changes)
     return next((item for item in found if item is not None), None)
-
-
-def _names(evidence: Evidence) -> list[str]:
-    return [trial.name for trial in trials(evidence.setting)]
 
 
 def _of_call(place: Place, contract: NumericalContract) -> Iterator[Finding]:

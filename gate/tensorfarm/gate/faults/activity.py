@@ -20,13 +20,14 @@ from tensorfarm.gate import between
 from tensorfarm.gate.calling import differentiable, observed
 from tensorfarm.gate.cotangents import cotangents_of, tangents_of
 from tensorfarm.gate.examination import trials_of
+from tensorfarm.gate.facts import facts_of
 from tensorfarm.gate.faults.fault import KIND, Change, Mutant
 from tensorfarm.gate.faults.interpreted import Given, Operator
 from tensorfarm.gate.faults.subject import of_graph, of_module
 from tensorfarm.gate.inputs import example, ladder, promotion
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.reference import Reference, reference_of_program
-from tensorfarm.gate.setting import Facts, Level, Setting
+from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.subject.load import Loaded
 from tensorfarm.gate.trial import Call, Derivative, Trial
 from tensorfarm.gate.variant import varied
@@ -43,11 +44,6 @@ class Activity:
     reached: bool
 
 
-def facts_of(live: bool) -> Facts:
-    """One in a graph is built for its shapes, as an artifact is; a live one takes what the original takes."""
-    return Facts(KIND, fixed_shapes=not live, fixed_layouts=not live, module=live, guarded=live)
-
-
 class Probe:
     """Activity of mutants of one program. The unchanged program's answers are kept between them."""
 
@@ -62,7 +58,9 @@ class Probe:
         """Everything the gate asks at its full level of such a subject, and a little more of a live one."""
         if live not in self._trials:
             contract, mode, seed = self._asked
-            setting = Setting(contract, self.reference.leaves, facts_of(live), mode, Level.FULL, seed)
+            setting = Setting(
+                contract, self.reference.leaves, facts_of({"kind": KIND, "live": live}), mode, Level.FULL, seed
+            )
             found = tuple(trials_of(setting).values())
             self._trials[live] = found + (_after_the_example(found) if live else ())
         return self._trials[live]

@@ -47,13 +47,14 @@ def _softmax_by_two(_right: Callable[[Given], Any], given: Given) -> Any:
 
 
 def _online_softmax(_right: Callable[[Given], Any], given: Given) -> Any:
-    """Block after block with a running maximum, the sum rescaled as it grows."""
+    """Block after block with a running maximum, the sum rescaled as it grows. The maximum cancels: it has no gradient,
+    which at ties would be another one."""
     x, axis = given["self"], given["dim"]
     blocks = x.split(ONLINE_BLOCK, axis)
-    largest = blocks[0].amax(axis, keepdim=True)
+    largest = blocks[0].detach().amax(axis, keepdim=True)
     total = (blocks[0] - largest).exp().sum(axis, keepdim=True)
     for block in blocks[1:]:
-        now = torch.maximum(largest, block.amax(axis, keepdim=True))
+        now = torch.maximum(largest, block.detach().amax(axis, keepdim=True))
         before = torch.where(largest == now, torch.ones_like(largest), (largest - now).exp())
         total = total * before + (block - now).exp().sum(axis, keepdim=True)
         largest = now

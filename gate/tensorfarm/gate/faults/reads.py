@@ -60,7 +60,9 @@ def _from_start(name: str) -> Operator:
 def _long_tails(program: Program) -> Iterator[Change]:
     for found, name in _input_reads(program):
         spec, result = found.spec(name), found.result
-        if spec is None or result is None or not spec.dtype.is_floating_point or len(spec.shape) < 2:
+        if spec is None or result is None or found.node.many:
+            continue
+        if not spec.dtype.is_floating_point or len(spec.shape) < 2:
             continue
         rows = spec.shape[:-1]
         if result.dtype.is_floating_point and (result.shape == rows or result.shape[:-1] == rows):

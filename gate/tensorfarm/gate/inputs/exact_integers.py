@@ -4,6 +4,10 @@ One leaf has integers as wide as the contract says (12 bits and more show a prod
 ±1 to ±3, so that a sum of products stays exact. Invariant: over a whole leaf ``sum |a| * LARGEST`` is below what the
 accumulating dtype counts exactly. A leaf too large for that holds zeros too.
 
+Numbers of 8 or 11 bits cannot hold such sums, whatever they are accumulated in: rounded to them, a right sum and a
+wrong one may be alike. In ``cancelling_trial`` the second half of an axis takes back what the first half adds, so that
+large partial sums come to small ones: exact where the sum was kept in a wider dtype, and off where it was not.
+
 Weights that are no integers make results inexact again. A value can be required bit for bit where the float64 oracle's
 is one of the output's dtype; ``weights_trial`` has the parameters replaced as well.
 """
@@ -23,6 +27,8 @@ from tensorfarm.gate.trial import Depth, Derivative, Trial
 
 NAME = "exact_integers"
 WEIGHTS = f"{NAME}:weights"
+CANCELLING = f"{NAME}:cancelling"
+_WIDE = f"{NAME}:wide:"
 INTEGER_PARAMETERS = "integer_parameters"
 LARGEST = 3
 
@@ -39,12 +45,27 @@ def weights_trial(setting: Setting) -> Trial | None:
     return _trial(setting, WEIGHTS, widest_leaf(setting), INTEGER_PARAMETERS)
 
 
+def cancelling_trial(setting: Setting) -> Trial | None:
+    """None where every input is as wide as what its sums are accumulated in."""
+    dtypes = {value.dtype.to_real() for value in floats(setting).values()}
+    if setting.level < Level.STANDARD or all(
+        2.0 ** digits(item) >= exact_below(item, setting.contract) for item in dtypes
+    ):
+        return None
+    return _trial(setting, CANCELLING, widest_leaf(setting))
+
+
+def names(setting: Setting) -> list[str]:
+    """Of the trials there may be, none of which is drawn for it."""
+    return [NAME, WEIGHTS, CANCELLING, *(f"{_WIDE}{leaf}" for leaf in setting.tensors)]
+
+
 def trials(setting: Setting) -> list[Trial]:
     """All there are for the level; the full one gives each leaf the widest integers once."""
-    found = [trial(setting), weights_trial(setting)]
+    found = [trial(setting), weights_trial(setting), cancelling_trial(setting)]
     if setting.level is Level.FULL and declared(setting, NAME):
         others = [name for name in floats(setting) if name != widest_leaf(setting)]
-        found += [_trial(setting, f"{NAME}:wide:{name}", name) for name in others]
+        found += [_trial(setting, f"{_WIDE}{name}", name) for name in others]
     return [item for item in found if item is not None]
 
 
@@ -55,11 +76,13 @@ def widest_leaf(setting: Setting) -> str:
 
 
 def _trial(setting: Setting, name: str, wide: str, between: str = "") -> Trial | None:
-    draw = partial(_integers, setting=setting, wide=wide)
+    draw = partial(_integers, setting=setting, wide=wide, cancelling=name == CANCELLING)
     return drawn_trial(setting, NAME, draw, Derivative.NONE, name=name, depth=Depth.EXACT, between=between)
 
 
-def _integers(place: Place, generator: torch.Generator, *, setting: Setting, wide: str) -> torch.Tensor:
+def _integers(
+    place: Place, generator: torch.Generator, *, setting: Setting, wide: str, cancelling: bool = False
+) -> torch.Tensor:
     shape, room = place.values.shape, exact_below(place.dtype, setting.contract) / LARGEST
     least, most = setting.contract.ranges["floating"]
     values = _signed(LARGEST, shape, generator)
@@ -67,7 +90,28 @@ def _integers(place: Place, generator: torch.Generator, *, setting: Setting, wid
         bits = min(setting.contract.exact_integer_bits, digits(place.dtype))
         values = _affordable(_signed(2**bits - 1, shape, generator), values, room, generator)
     values = _affordable(values, torch.zeros_like(values), room, generator)
+    if cancelling:
+        values = _taken_back(values, generator) if place.name == wide else _repeated(values)
     return values.clamp(least, most).trunc()
+
+
+def _taken_back(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """The second half of the last axis is the first with its sign turned, less one; what is left over is small."""
+    if not values.dim():
+        return values
+    half = values.shape[-1] // 2
+    first = values[..., :half]
+    rest = _signed(LARGEST, values[..., 2 * half :].shape, generator)
+    return torch.cat([first, first.sign() - first, rest], -1)
+
+
+def _repeated(values: torch.Tensor) -> torch.Tensor:
+    """The second half of every axis is the first again."""
+    for axis, size in enumerate(values.shape):
+        half = size // 2
+        first, rest = values.narrow(axis, 0, half), values.narrow(axis, 2 * half, size - 2 * half)
+        values = torch.cat([first, first, rest], axis)
+    return values
 
 
 def _signed(largest: int, shape: torch.Size, generator: torch.Generator) -> torch.Tensor:

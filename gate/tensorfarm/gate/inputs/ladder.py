@@ -68,6 +68,16 @@ def batch_axis(setting: Setting) -> dict[str, int]:
     return dict.fromkeys(moving, 0)
 
 
+def one_row_less(setting: Setting) -> dict[str, torch.Tensor]:
+    """The batch's leaves without the example's last row; none where that leaves one row or less, which compilers take
+    for a case of its own. The rows are the example's, so what is known of their rounding holds."""
+    moving = batch_axis(setting)
+    length = min((setting.tensors[name].shape[axis] for name, axis in moving.items()), default=0)
+    if length < 3:
+        return {}
+    return {name: first_rows(setting.tensors[name].detach(), axis, length - 1) for name, axis in moving.items()}
+
+
 def moving_together(setting: Setting, axis: int) -> list[str]:
     """Leaves that have ``axis`` and are as long there as the first that has it."""
     lengths = {name: value.shape[axis] for name, value in setting.tensors.items() if value.dim() > axis}

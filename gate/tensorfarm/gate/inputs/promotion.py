@@ -25,6 +25,15 @@ def trials(setting: Setting) -> list[Trial]:
     ]
 
 
+def widened(setting: Setting) -> dict[str, torch.Tensor]:
+    """Every real floating leaf in float64, in float32 where it is that already, on storages of their own."""
+    return {
+        name: example.detach().to(torch.float32 if example.dtype is torch.float64 else torch.float64)
+        for name, example in floats(setting).items()
+        if not example.is_complex()
+    }
+
+
 def _trial(setting: Setting, name: str, kind: str, converted: torch.Tensor) -> Trial:
     inputs = wanting(setting, {**copied(setting), name: converted})
     return Trial(f"{NAME}:{name}:{kind}", (Call(inputs, seed=setting.seed),), Depth.EAGER, suite=NAME)

@@ -2,7 +2,8 @@
 
 Kinds that poison a sum are sparse: each stands alone in its row and column of the last two axes, and most rows and
 columns have none. Kinds that are harmless are dense, so that zeros of both signs meet where two inputs are combined.
-Noise says nothing about a special value: no trial but that of zeros, which has gradients, asks for a spread.
+Noise says nothing about a special value: no trial but that of zeros, which has gradients, asks for a spread. What hangs
+on the order of a sum, the oracle knows of every trial.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tensorfarm.gate.trial import Depth, Derivative, Trial
 NAME = "special_values"
 POISON = ("nan", "inf", "negative_inf", "max", "min")
 HARMLESS = ("zeros", "subnormals")
+NAMES = tuple(f"{NAME}:{kind}" for kind in (*POISON, *HARMLESS))
 _SHARE = 0.25
 
 

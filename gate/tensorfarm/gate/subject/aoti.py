@@ -20,19 +20,20 @@ from tensorfarm.contract.refusal import Refusal, one_line
 from tensorfarm.contract.structure import structure_text
 from tensorfarm.gate.calling import Returned
 from tensorfarm.gate.subject import load as loading
-from tensorfarm.gate.subject.specialised import tensors_for, tensors_in_order, tensors_of_graph
+from tensorfarm.gate.subject.specialised import refuse_another_device, tensors_for, tensors_in_order, tensors_of_graph
 
 PACKAGE = "model.pt2"
 # Read once, by the first package that runs: shapes, strides, dtypes and devices are then compared with what was built.
 _CHECK_INPUTS = "AOTI_RUNTIME_CHECK_INPUTS"
 # Private to torch, and the one way to a package that imports none of Inductor.
 _native: Any = torch._C._aoti  # pyright: ignore
+_BUILT_FOR = "AOTI_DEVICE_KEY"
 _MODEL, _RUNNERS, _CURRENT_DEVICE = "model", 1, -1
 
 
 def load(subject: Mapping[str, Any], request: SubjectRequest, device: str) -> loading.Loaded:
     """``subject``: ``path`` of a package, whose own weights are judged with it; they cannot be looked at."""
-    package = _Package(Path(subject["path"]))
+    package = _Package(Path(subject["path"]), device)
     return loading.Loaded(
         run=lambda leaves: package.call(tensors_in_order(leaves, request.leaves)),
         evidence=package.evidence,
@@ -44,21 +45,21 @@ def load_artifact(artifact: Artifact, device: str) -> loading.Loaded:
     """The package reads the artifact's weights where they lie, but for small ones that it holds in its code."""
     with tempfile.TemporaryDirectory(prefix="tensorfarm-aoti-") as folder:
         artifact.unpack_runtime(Path(folder))
-        package = _Package(Path(folder) / artifact.options.get("package", PACKAGE))
-    by_target = {weight.target: artifact.weights[name] for name, weight in artifact.graph.weights.items()}
-    package.adopt(by_target)
+        package = _Package(Path(folder) / artifact.options.get("package", PACKAGE), device)
+    weights = {name: value.to(device) for name, value in artifact.weights.items()}
+    package.adopt({weight.target: weights[name] for name, weight in artifact.graph.weights.items()})
     return loading.Loaded(
         run=lambda leaves: package.call(tensors_for(artifact.graph, leaves)),
         evidence=package.evidence,
         fresh=lambda: loading.load_artifact(artifact.path, artifact.sha256, artifact.candidate_id, device),
-        tensors=lambda: loading.Tensors({}, tensors_of_graph(artifact.graph, artifact.weights).buffers),
+        tensors=lambda: loading.Tensors({}, tensors_of_graph(artifact.graph, weights).buffers),
     )
 
 
 class _Package:
     """One loaded package. The loader has unpacked it for itself: its file may go."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, device: str) -> None:
         os.environ[_CHECK_INPUTS] = "1"
         try:
             self.loader = _native.AOTIModelPackageLoader(str(path), _MODEL, False, _RUNNERS, _CURRENT_DEVICE)
@@ -68,6 +69,7 @@ class _Package:
                 limit="what torch._inductor.aoti_compile_and_package wrote, for this machine",
                 next_step="build it again with this torch",
             ) from None
+        refuse_another_device(self.loader.get_metadata()[_BUILT_FOR], device)
         self.structure = structure_text(pytree.treespec_loads(self.loader.get_call_spec()[1]))
         self.adopted: dict[str, torch.Tensor] = {}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from tensorfarm.contract.exchange import SubjectRequest
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate.subject import dynamo, source
 from tensorfarm.gate.subject.load import NO_TENSORS, Loaded, Prepare, by_leaves, tensors_of_module
+from tensorfarm.gate.subject.scratch import new_folder
 from tensorfarm.gate.subject.state import seed, set_state
 
 _CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
@@ -40,7 +40,7 @@ def load(subject: Mapping[str, Any], request: SubjectRequest, device: str, prepa
     (``inductor``, ``functorch``, ``dynamo``); ``cache_dir``; ``graph_cache``. Refuses a setting that is not known.
     """
     if not subject.get("cache_dir"):
-        subject = {**subject, "cache_dir": tempfile.mkdtemp(prefix="tensorfarm-compiled-")}
+        subject = {**subject, "cache_dir": str(new_folder("compiled"))}
     _configure(subject)
     dynamo.forget()
     seed(subject)

@@ -29,6 +29,7 @@ KINDS = {
     "captured": f"{_RUNNERS}.captured",
     "compiled": f"{_RUNNERS}.compiled",
     "exported": f"{_RUNNERS}.exported",
+    "mutant": "tensorfarm.gate.faults.subject",
     "onnx": f"{_RUNNERS}.onnxruntime",
     "triton": f"{_RUNNERS}.triton",
 }
@@ -53,7 +54,8 @@ NO_TENSORS = Tensors({}, {})
 @dataclass(frozen=True)
 class Loaded:
     """``run`` takes every leaf by name, in the request's order. ``tensors`` looks anew each time: a module's may have
-    been swapped. ``evidence`` says, after the calls, how the runtime came by its code. ``fresh`` loads once more.
+    been swapped. ``evidence`` says, after the calls, how the runtime came by its code. ``fresh`` loads once more,
+    and may do so in the place of this one.
 
     ``module`` is what a trial may change between calls; None where there is nothing to change. The structure of what
     is returned is empty where the runtime does not know it.
@@ -87,7 +89,7 @@ def load(
     Refuses a kind that is not known, and ``prepare`` where the subject was built before it came here.
     """
     kind, place = subject.get("kind"), device.partition("/")[0]
-    if prepare is not None and kind not in ("callable", "compiled"):
+    if prepare is not None and kind not in ("callable", "compiled", "mutant"):
         raise Refusal(f"a subject of the kind {kind!r} cannot be varied", limit="callable or compiled")
     if kind == "artifact":
         return load_artifact(Path(subject["path"]), subject["sha256"], subject["candidate_id"], place)

@@ -1,7 +1,7 @@
 """One session of a subject for the judge: trials from a file, everything that came out into files.
 
-Each trial has a fresh subject. Inputs are passed as they are, not as copies, so that a write to them shows. Nothing
-here judges.
+Each trial has a fresh subject and each call inputs of its own, that share storages with one another as the judge's do.
+What is looked at after a call is what it was given, so that a write to it shows. Nothing here judges.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tensorfarm.contract.exchange import (
     OUTPUTS,
     REQUEST,
     CallReport,
+    CallRequest,
     SubjectReport,
     SubjectRequest,
     TrialRequest,
@@ -29,10 +30,11 @@ from tensorfarm.contract.exchange import (
 from tensorfarm.contract.refusal import one_line
 from tensorfarm.contract.tensors import read_tensors, write_tensors
 from tensorfarm.gate import between, devices
-from tensorfarm.gate.calling import observed, on_device
+from tensorfarm.gate.calling import RECOMPILE_BLOCKED, observed, on_device, snapshot
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.seal import COMPILERS, install
 from tensorfarm.gate.subject.load import Loaded, load
+from tensorfarm.gate.subject.scratch import scratch_in
 from tensorfarm.gate.trial import MAIN, Derivative
 from tensorfarm.gate.variant import varied
 
@@ -50,11 +52,16 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
     out = folder / session
     out.mkdir(exist_ok=True)
     device = str(asked.sessions[session]["device"])
+    why = devices.present(device)
+    if why:
+        write_report(out, SubjectReport(error=f"{device}: {why}", evidence={"error_kind": "absent"}))
+        return {"error": why, "attempts": seal.attempts}
     devices.enter(device)
     torch.set_num_threads(int(asked.sessions[session]["threads"]))
     started = time.perf_counter()
     stored = on_device(read_tensors(folder / INPUTS), device)
-    report = _report(asked, session, device, stored, out)
+    with scratch_in(out):
+        report = _report(asked, session, device, stored, out)
     write_report(out, replace(report, seconds=time.perf_counter() - started))
     return {"error": report.error, "attempts": seal.attempts}
 
@@ -85,7 +92,7 @@ def _report(
         report = replace(report, calls=calls, error=one_line(error), evidence={"error_kind": "error"})
     except BaseException as error:
         # The cache code of Inductor swallows exceptions, so a blocked compilation is no Exception.
-        if type(error).__name__ != "RecompileBlocked":
+        if type(error).__name__ != RECOMPILE_BLOCKED:
             raise
         report = replace(report, calls=calls, error=one_line(error), evidence={"error_kind": "recompile"})
     write_tensors(out / OUTPUTS, written)
@@ -99,14 +106,8 @@ def _called(
     for number, call in enumerate(trial.calls):
         if call.between and loaded.module is not None:
             between.apply(loaded.module, call.between, number)
-        leaves: dict[str, Any] = {}
-        for leaf in asked.leaves:
-            name, key = leaf["name"], tensor_key(trial.name, number, f"input:{leaf['name']}")
-            if key in stored:
-                value = stored[key]
-                leaves[name] = value.requires_grad_(bool(leaf["requires_grad"]) and value.is_floating_point())
-            else:
-                leaves[name] = call.literals.get(name, leaf["literal"])
+        keys = {leaf["name"]: tensor_key(trial.name, number, f"input:{leaf['name']}") for leaf in asked.leaves}
+        leaves = _leaves(asked, call, {name: stored[key] for name, key in keys.items() if key in stored})
         given = {
             position: stored[tensor_key(trial.name, number, f"cotangent:{position}")] for position in call.cotangents
         }
@@ -117,3 +118,18 @@ def _called(
         last = number + 1 == len(trial.calls)
         seen.append(observed(loaded, leaves, Derivative(call.derivative), vectors, call.seed, copied=not last))
     return seen
+
+
+def _leaves(asked: SubjectRequest, call: CallRequest, tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """Every input by name, in order, on storages that no other call has."""
+    own = snapshot(tensors)
+    leaves: dict[str, Any] = {}
+    for leaf in asked.leaves:
+        name = leaf["name"]
+        if name in own:
+            leaves[name] = own[name].requires_grad_(
+                bool(leaf["requires_grad"]) and (own[name].is_floating_point() or own[name].is_complex())
+            )
+        else:
+            leaves[name] = call.literals.get(name, leaf["literal"])
+    return leaves

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from tensorfarm.contract.artifact import Artifact, open_artifact
 from tensorfarm.contract.exchange import SubjectRequest
 from tensorfarm.gate.subject import load as loading
 from tensorfarm.gate.subject import source
+from tensorfarm.gate.subject.scratch import new_folder
 from tensorfarm.gate.subject.specialised import tensors_for, tensors_in_order, tensors_of_graph
 
 KERNELS, LAUNCHER = "kernels.py", "launch"
@@ -33,8 +32,8 @@ def load(subject: Mapping[str, Any], request: SubjectRequest, device: str) -> lo
 def load_artifact(artifact: Artifact, device: str) -> loading.Loaded:
     """The launcher takes the graph's tensor inputs, then its weights, and returns the user outputs as a tuple."""
     interpreted = _interpreted(device)
-    # Kept for as long as the process: a kernel is read from its source again when it is first launched.
-    folder = Path(tempfile.mkdtemp(prefix="tensorfarm-triton-"))
+    # Kept for as long as the session: a kernel is read from its source again when it is first launched.
+    folder = new_folder("triton")
     artifact.unpack_runtime(folder)
     kernels = folder / artifact.options.get("kernels", KERNELS)
     launcher = source.named(f"{kernels}:{artifact.options.get('launcher', LAUNCHER)}")
@@ -52,16 +51,15 @@ def _launched(artifact: Artifact, launcher: Callable[..., Any], told: dict[str, 
 
 
 def _interpreted(device: str) -> bool:
-    """Set Triton to its interpreter, unless there is a GPU to run on.
+    """Set Triton to its interpreter, or to a GPU where one was asked for, whatever the environment said.
 
     Triton's own library of kernels is decorated while it is imported, so one that was imported for compiling cannot
-    interpret: it is imported again. Its native part stays.
+    interpret, nor the other way round: it is imported again. Its native part stays.
     """
-    if device == "cuda":
-        return False
-    if os.environ.get(_INTERPRET) != "1":
-        os.environ[_INTERPRET] = "1"
+    interpreted = device != "cuda"
+    if (os.environ.get(_INTERPRET) == "1") is not interpreted:
+        os.environ[_INTERPRET] = "1" if interpreted else "0"
         for name in [name for name in sys.modules if name == "triton" or name.startswith("triton.")]:
             if not name.startswith("triton._C"):
                 del sys.modules[name]
-    return True
+    return interpreted

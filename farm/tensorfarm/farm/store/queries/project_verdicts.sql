@@ -8,7 +8,7 @@ with decided as (
             "input_suite": "VARCHAR", "status": "VARCHAR", "message": "VARCHAR", "observed_over_limit": "VARCHAR",
             "digits": "VARCHAR", "worst_index": ["BIGINT"], "worst_expected": "VARCHAR", "worst_seen": "VARCHAR",
             "limit_abs": "VARCHAR", "n_elements": "BIGINT", "n_bad": "BIGINT", "seed": "BIGINT",
-            "wall_ns": "BIGINT"}]') as findings
+            "wall_ns": "BIGINT", "required": "BOOLEAN"}]') as findings
     from journal_rows
     where type = 'GateDecided'
 ),
@@ -22,5 +22,5 @@ select
     said.observed_over_limit::double as observed_over_limit, said.digits::double as digits, said.worst_index,
     said.worst_expected::double as worst_expected, said.worst_seen::double as worst_seen,
     said.limit_abs::double as limit_abs, said.n_elements, said.n_bad, said.seed, run.gate_version, run.attestation,
-    said.wall_ns
+    said.wall_ns, said.required
 from numbered
