@@ -106,7 +106,9 @@ class Reference:
         for leaf in self.leaves:
             if leaf.name in made:
                 value = made[leaf.name]
-                found[leaf.name] = value.requires_grad_(flags[leaf.name] and value.is_floating_point())
+                found[leaf.name] = value.requires_grad_(
+                    flags[leaf.name] and (value.is_floating_point() or value.is_complex())
+                )
             else:
                 found[leaf.name] = literals.get(leaf.name, leaf.literal)
         return found
