@@ -15,10 +15,14 @@ from torch import nn
 from tensorfarm.contract.capture import captured
 from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.exchange import REQUEST
+from tensorfarm.contract.numerics import parse_contract
 from tensorfarm.contract.program import Program
 from tensorfarm.gate import Outcome, certify
 from tensorfarm.gate.attestation import Certificate
 from tensorfarm.gate.case import Case
+from tensorfarm.gate.facts import facts_of
+from tensorfarm.gate.inputs.outside import outside_declared
+from tensorfarm.gate.setting import Leaf, Level, Setting
 
 FLOAT32 = {f"numerics.dtypes.{name}": "float32" for name in ("inputs", "params", "outputs")}
 X = torch.linspace(-2, 2, 12).view(3, 4)
@@ -198,3 +202,9 @@ def test_calls_that_differ_in_one_value_or_a_contract_in_one_range_never_share_a
         keys.append(Case.of(request, "gate").oracle_key)
     assert len(set(keys)) == 3
     assert keys[0] == keys[3]
+
+
+def test_small_integers_are_inside_a_range_that_their_dtype_cannot_hold() -> None:
+    leaf = Leaf("n", torch.tensor([58, -128], dtype=torch.int8))
+    setting = Setting(parse_contract(CONTRACT), (leaf,), facts_of({"kind": "callable"}), "inference", Level.QUICK, 0)
+    assert outside_declared(setting) == []

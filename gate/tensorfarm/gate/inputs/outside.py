@@ -26,7 +26,8 @@ def _sentence(setting: Setting, name: str, value: torch.Tensor) -> str:
     least, most = contract.ranges["floating" if floating else "integer"]
     plain = value.detach().resolve_conj().resolve_neg()
     plain = torch.view_as_real(plain) if plain.is_complex() else plain
-    wide = plain.double() if floating else plain
+    # In its own dtype a bound that an int8 cannot hold would wrap around.
+    wide = plain.double()
     outside = (wide.isfinite() & ((wide < least) | (wide > most))).nonzero()
     if not outside.shape[0]:
         return ""
