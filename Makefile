@@ -66,7 +66,7 @@ gpu-test:
 	CXX=$(GPU_CXX) PYTHONPATH=$(subst $(space),:,$(ROOTS)) $(GPU_PYTHON) -m pytest -m gpu tests/gate
 
 bench: $(READY)
-	@missed=0; for script in $(filter-out benchmarks/report.py,$(wildcard benchmarks/*.py)); do \
+	@missed=0; for script in $(filter-out benchmarks/report.py benchmarks/gate_%,$(wildcard benchmarks/*.py)); do \
 		echo "== $$script"; $(BIN)/python "$$script" || missed=1; done; exit $$missed
 
 # Leaves .tensorfarm alone: a store holds results that nothing here can make again.

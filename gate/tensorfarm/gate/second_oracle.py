@@ -117,10 +117,6 @@ def _answered(reference: Reference, trial: Trial, expected: Sequence[Expectation
     return found
 
 
-# Times the error of whichever of the two errs more; within it the subject is as exact as the program.
-MARGIN = 4.0
-
-
 class Reversed(TorchDispatchMode):
     """Runs products and sums over their terms from last to first, in the dtype that they have."""
 
