@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from gate_behaviour import ARTIFACT, COMPILED, Calls, failures, passes, run, statuses
+from gate_evidence import evidence_of
 from torch import nn
 from torch.nn import functional
 
@@ -18,6 +19,7 @@ from tensorfarm.gate.checks import (
     determinism,
     devices,
     errors,
+    exact_integers,
     liveness,
     metadata,
     mutation,
@@ -168,6 +170,35 @@ def test_a_buffer_that_is_written_to_is_found() -> None:
 
     evidence = run(mutation, Counting(0.0), (randn(3),), Counting(1.0))
     assert [message.split(":")[0] for message in failures(mutation.check(evidence))] == ["buffer fixed"]
+
+
+class Average(nn.Module):
+    """Keeps the mean of its rows; ``one_by_one`` as a running mean, which rounds on integers too."""
+
+    def __init__(self, one_by_one: bool) -> None:
+        super().__init__()
+        self.one_by_one = one_by_one
+        self.kept: torch.Tensor
+        self.register_buffer("kept", torch.zeros(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mean = x.mean(0)
+        if self.one_by_one:
+            mean = torch.zeros_like(x[0])
+            for count, row in enumerate(x, 1):
+                mean = mean + (row - mean) / count
+        self.kept.lerp_(mean.detach(), 0.1)
+        return x * 2
+
+
+def test_a_written_buffer_that_rounds_is_not_held_to_a_limit_where_its_spread_is_unknown() -> None:
+    inputs = (randn(501, 5),)
+    evidence = evidence_of([mutation, exact_integers], Average(False), inputs, Average(True), level=Level.QUICK)
+    assert not failures(mutation.check(evidence))
+    wrong = Average(False)
+    wrong.forward = lambda x: x * 2  # forgets to write
+    evidence = evidence_of([mutation, exact_integers], Average(False), inputs, wrong, level=Level.QUICK)
+    assert failures(mutation.check(evidence))
 
 
 def test_sharing_that_is_lost_is_no_fault() -> None:

@@ -37,6 +37,13 @@ def test_the_caches_answer_in_another_process_with_compiling_forbidden(workshop:
     assert evidence == {"autograd_cache_hit": 1, "fxgraph_cache_hit": 1, "runtime": "inductor"}
 
 
+def test_calls_of_other_shapes_are_refused_and_are_no_fault_of_loading(workshop: Workshop, built: Path) -> None:
+    case = workshop.case(program("special"), built / "whole", "inference", level="standard")
+    verdict = workshop.verdict(case)
+    assert [row for row in verdict["findings"] if (row["check_name"], row["status"]) == ("loading", "fail")] == []
+    assert "RecompileBlocked" in (Path(case["folder"]) / "main" / "report.json").read_text()
+
+
 @pytest.mark.parametrize("damage", ["edited", "deleted", "added"])
 def test_a_build_folder_that_was_tampered_with_is_put_right_and_blames_nobody(
     workshop: Workshop, built: Path, damage: str

@@ -175,10 +175,10 @@ def _trouble(script: Path, seconds: float) -> str:
 
     The two runs are side by side: for Inductor each compiles the whole program, which is most of a search's last wait.
     """
-    asked: list[tuple[list[str], int]] = [([], 1), (["--off"], 0)]
-    with ThreadPoolExecutor(len(asked)) as runs:
-        told = list(runs.map(lambda ask: _run_trouble(script, *ask, seconds), asked))
-    return next((trouble for trouble in told if trouble), "")
+    with ThreadPoolExecutor(2) as runs:
+        as_it_stands = runs.submit(_run_trouble, script, [], 1, seconds)
+        without = runs.submit(_run_trouble, script, ["--off"], 0, seconds)
+        return as_it_stands.result() or without.result()
 
 
 def _run_trouble(script: Path, arguments: Sequence[str], wanted: int, seconds: float) -> str:

@@ -19,6 +19,7 @@ from tensorfarm.gate.setting import Level
 
 NAME, FAMILY, LEVEL, COST = "loading", "F11", Level.QUICK, 2
 RECOMPILE, ERROR = "recompile", "error"
+_CACHE_MISS = "autograd_cache_miss"
 ABSENT = "absent"  # its device is not on this machine: nothing is said of the subject
 _OF_DEATH = {"timeout": FailureKind.TIMEOUT, "out_of_memory": FailureKind.OUT_OF_MEMORY}
 
@@ -60,7 +61,12 @@ def _other_code(artifact: Artifact, report: SubjectReport) -> tuple[str, str] | 
     """Why it was not the artifact's code that ran, and the outcome's kind."""
     if report.artifact_sha256 != artifact.sha256:
         return f"it ran {report.artifact_sha256[:12]}, not these bytes", ERROR
-    misses = [f"{name} {count}" for name, count in sorted(report.evidence.items()) if "_miss" in name and count]
+    # The cache was asked, and nothing compiled, where a call of another shape than the artifact's was refused.
+    refused = sum(call.error_type == RECOMPILE_BLOCKED for calls in report.calls.values() for call in calls)
+    counts = {name: count for name, count in report.evidence.items() if "_miss" in name}
+    if counts.get(_CACHE_MISS, 0) <= refused:
+        counts.pop(_CACHE_MISS, None)
+    misses = [f"{name} {count}" for name, count in sorted(counts.items()) if count]
     if misses:
         return f"it compiled while loading: {', '.join(misses)}", RECOMPILE
     if artifact.runtime == "inductor" and report.calls and not report.evidence.get("autograd_cache_hit"):
