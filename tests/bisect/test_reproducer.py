@@ -193,7 +193,8 @@ ASKING = """
 import json, sys
 sys.argv.append("--off")
 from itertools import count
-import os, tempfile, torch
+import torch
+import torch._functorch.config as functorch
 import torch._inductor.config as inductor
 from torch._inductor import lowering
 from torch._inductor.compiler_bisector import CompilerBisector

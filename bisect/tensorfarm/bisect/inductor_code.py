@@ -66,8 +66,7 @@ def _told(name: str) -> str:
 
 
 _SETTINGS = """
-CACHES = tempfile.TemporaryDirectory()  # empty, so that no cache answers
-os.environ["TORCHINDUCTOR_CACHE_DIR"] = CACHES.name
+inductor.fx_graph_cache = functorch.enable_autograd_cache = False  # every pass runs; only built C++ is kept
 inductor.compile_threads = inductor.cpp.threads = 1
 """
 

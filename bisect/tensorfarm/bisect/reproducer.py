@@ -94,9 +94,7 @@ def script_of_inductor(
     by_target = {weight.target: weight.name for weight in captured.weights.values()}
     return _joined(
         _doc(story, failure, "It is compiled anew: torch takes half a minute or so, and needs a C++ compiler."),
-        _IMPORTS.format(
-            standard="import os\nimport sys\nimport tempfile\nfrom itertools import count", torch=_INDUCTOR_IMPORTS
-        ),
+        _IMPORTS.format(standard="import sys\nfrom itertools import count", torch=_INDUCTOR_IMPORTS),
         whole_function("captured", "The program as it was captured.", captured),
         compiled_by_inductor(site, story.later_off),
         _failing(failure, position, [place.index(root) for root in roots], by_target.get(written, written)),
@@ -155,6 +153,7 @@ OFF = "--off" in sys.argv
 """
 
 _INDUCTOR_IMPORTS = """\
+import torch._functorch.config as functorch
 import torch._inductor.config as inductor
 from torch._inductor import lowering
 from torch._inductor.compiler_bisector import CompilerBisector
