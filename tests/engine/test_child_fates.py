@@ -211,8 +211,10 @@ def test_what_a_role_must_not_see_is_neither_loaded_nor_found(outcome: Any) -> N
 
 
 def test_a_role_that_cannot_be_imported_is_a_bug_of_the_farm(crew: Crew) -> None:
-    with pytest.raises(WarmParentUnfit, match="no_such_module_anywhere"):
+    with pytest.raises(WarmParentUnfit) as told:
         crew.run(job("ok", role="absent"))
+    error = "ModuleNotFoundError: No module named 'no_such_module_anywhere'"
+    assert str(told.value) == f"role absent cannot be served: importing no_such_module_anywhere raised {error}"
 
 
 def test_a_role_that_starts_threads_is_a_bug_of_the_farm(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,6 +183,10 @@ def test_what_cannot_be_judged_is_refused_in_one_line(block: Block) -> None:
         quick(block, block.forward, mode="trainig")
     with refused("does not exist|cannot be read|no such"):
         quick(block, block.forward, contract="nothing.yaml")
+    with refused("contract 'bflaot16' is neither a file nor a dtype", "bfloat16"):
+        quick(block, block.forward, contract="bflaot16")
+    with refused("get their shape in its first call", "call it once"):
+        quick(torch.nn.LazyLinear(3), block.forward)
     with refused("an object, the other a name"):
         quick(block, "package.module:factory")
     with refused("no example inputs"):

@@ -24,6 +24,7 @@ sys.path.insert(0, str(POPULATION))
 
 SOURCES = (
     *("specimens:mlp", "specimens:attention", "specimens:classifier", "specimens:embedding", "specimens:totals"),
+    "specimens:normed",
     *("specimens:broadcasting", "stateful:convnet", "stateful:history"),
 )
 # Of the largest value: nothing that is only ordered or rounded otherwise is further off in these small programs.

@@ -95,11 +95,31 @@ def test_a_sample_of_a_kind_is_spread_over_its_programs() -> None:
 def test_a_readme_speaks_of_the_torch_it_names_alone(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     cells = (
-        "| 01 | issue | class | all | **REPRODUCES** | VALUE |\n| 02 | i | c | a | **REPRODUCES (borderline)** | V |\n"
+        "| 01 | issue | class | all | **REPRODUCES** | MUTATION:VALUE, VALUE, ROUND |\n"
+        "| 02 | i | c | a | **REPRODUCES (borderline)** | VALUE |\n"
     )
-    for version, expected in ((torch.__version__, {"case01": True, "case02": False}), ("1.0.0", {})):
-        readme.write_text(f"| case | issue | class | affected | torch {version} | aspects |\n|---|\n{cells}")
+    told = {
+        "case01": gate_cases.Told(reproduces=True, aspects=("MUTATION:VALUE", "VALUE")),
+        "case02": gate_cases.Told(reproduces=False, aspects=("VALUE",)),
+    }
+    for version, expected in ((torch.__version__, told), ("1.0.0", {})):
+        readme.write_text(f"| case | issue | class | affected | torch {version} | aspects seen |\n|---|\n{cells}")
         assert gate_cases.expectations(readme) == expected
+
+
+def test_a_case_counts_as_found_where_each_aspect_is_a_failed_familys_business() -> None:
+    told = gate_cases.Told(reproduces=True, aspects=("MUTATION:VALUE", "VALUE"))
+
+    def flagged_by(*families: str) -> gate_cases.Judged:
+        return gate_cases.Judged("case01", "conformance_failure", families, "", told)
+
+    assert flagged_by("mutation", "integers").right
+    lucky = flagged_by("errors", "forward")
+    assert lucky.unfound == ("MUTATION:VALUE",)
+    assert not lucky.right
+    assert "MUTATION:VALUE" in lucky.line()
+    found = [(goal.measured, goal.met) for goal in gate_cases.goals([flagged_by("mutation", "forward"), lucky])]
+    assert found == [(2, True), (1, False), (0, True)]
 
 
 def test_a_file_that_cannot_be_imported_has_its_line(tmp_path: Path) -> None:

@@ -91,7 +91,10 @@ def test_inputs_inside_the_contract_are_not_mentioned() -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (randn(2, dtype=torch.float64), "input x is float64; contract test declares float32 inputs"),
+        (
+            randn(2, dtype=torch.float64),
+            "input x is float64; contract test declares float32 inputs; give a contract for float64",
+        ),
         (
             torch.tensor([[0.0, 1.0], [2.0, 10.0]]),
             "input x is 10 at [1, 1]; contract test declares floating inputs from -9 to 9",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from tensorfarm.contract.tensors import storage_sha256
 from tensorfarm.gate.inputs import layouts, poison
 from tensorfarm.gate.setting import Level, Setting
-from tensorfarm.gate.trial import Depth
+from tensorfarm.gate.trial import Depth, Derivative
 
 EVERY_LAYOUT = {"layout.inputs": list(layouts.LAYOUTS)}
 
@@ -112,6 +112,13 @@ def test_reading_one_element_too_far_meets_poison(name: str, reach: int) -> None
     assert sums[1] == pytest.approx(float(clean.calls[0].inputs["x"][3].sum()))
 
 
-def test_below_the_full_level_one_poison_is_enough() -> None:
-    setting = setting_of({"x": randn(4, 5)}, level=Level.STANDARD)
-    assert [trial.name for trial in poison.trials(setting)] == ["poison:nan", "poison:zero", "guard:nan", "guard:zero"]
+def test_below_the_full_level_layouts_hold_the_poison_and_ask_for_other_cotangents_in_passing() -> None:
+    setting = setting_of({"x": randn(4, 5)}, EVERY_LAYOUT, level=Level.STANDARD, mode="training")
+    assert poison.trials(setting) == []
+    calls = {trial.layout: trial.calls[0] for trial in layouts.trials(setting)}
+    for layout in (layouts.GAPS, layouts.OFFSET, "misaligned_offset_1_elem"):
+        memory = torch.empty(0).set_(calls[layout].inputs["x"].untyped_storage())
+        assert torch.isnan(memory).sum() == memory.numel() - 20
+        assert torch.equal(calls[layout].inputs["x"], setting.tensors["x"])
+    assert {layout for layout, call in calls.items() if call.derivative is Derivative.VJP} == layouts.COTANGENTS.keys()
+    assert {layout: calls[layout].cotangent for layout in layouts.COTANGENTS} == layouts.COTANGENTS

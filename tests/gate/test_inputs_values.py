@@ -194,6 +194,20 @@ def test_special_values_stand_alone_and_each_kind_has_a_trial() -> None:
     assert bool(((small > 0) & (small < info.smallest_normal)).any())
 
 
+@pytest.mark.parametrize(("rows", "shared"), [(16, True), (15, False)])
+def test_below_the_full_level_kinds_share_a_call_only_where_each_has_a_place(rows: int, shared: bool) -> None:
+    setting = setting_of({"x": randn(rows, 40), "y": randn(2, 16, 16)}, level=Level.STANDARD)
+    seen = {trial.name.removeprefix("special_values:"): only(trial) for trial in special_values.trials(setting)}
+    assert seen.keys() == ({*special_values.SHARED} if shared else {*special_values.POISON, *special_values.HARMLESS})
+    info = torch.finfo(torch.float32)
+    if shared:
+        planted = seen["extremes"]["x"][seen["extremes"]["x"] != setting.tensors["x"]]
+        assert set(planted.tolist()) == {torch.inf, -torch.inf, info.max, info.min}
+        small = seen["harmless"]["y"].abs()
+        assert bool((small == 0).any())
+        assert bool(((small > 0) & (small < info.smallest_normal)).any())
+
+
 def test_zeros_of_different_sign_meet_where_two_inputs_are_combined() -> None:
     setting = setting_of({"a": randn(16, 12), "b": randn(16, 12)})
     trial = next(item for item in special_values.trials(setting) if item.name == "special_values:zeros")

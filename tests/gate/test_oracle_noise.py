@@ -295,3 +295,41 @@ def test_operators_are_named_by_what_they_do() -> None:
     assert is_step(ops.div.Tensor_mode)
     assert not is_step(ops.div.Tensor)
     assert math.isfinite(Noise(SINGLE, 0).roundoff)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (3, POOL_SIZE)])
+def test_a_run_without_noise_is_the_exact_one_bit_by_bit(shape: tuple[int, ...]) -> None:
+    x = normal(*shape).double()
+    noise = Noise(SINGLE, 0)
+    noise.restart(3, 0.0)
+    with Widened():
+        exact = ((x - 1).exp() * 0.3).sum(1) + (x @ x.t()).tanh()[0]
+    with Perturbed(noise):
+        quiet = ((x - 1).exp() * 0.3).sum(1) + (x @ x.t()).tanh()[0]
+    assert torch.equal(quiet, exact)
+
+
+@pytest.mark.parametrize("beside", [1.0, 0.0, -1.0, math.nan, -math.inf])
+def test_a_subnormal_number_is_found_beside_any_other(beside: float) -> None:
+    value = torch.tensor([beside, 1e-40], dtype=torch.float64)
+    with wide_defaults():
+        Noise(SINGLE, 0).blur_subnormals(value)
+    assert float(value[1]) != 1e-40
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 9, 9), (2, 3, 4, 5, 6), (2, 0, 9, 9), (0, 3, 9, 9)])
+@pytest.mark.parametrize("last", [False, True])
+def test_channels_are_summed_alike_wherever_they_lie_in_memory(shape: tuple[int, ...], last: bool) -> None:
+    x = normal(*shape).double().requires_grad_()
+    laid = x.movedim(1, -1).contiguous().movedim(-1, 1) if last else x
+    with Expanded(torch.float32):
+        spelled = F.batch_norm(laid, None, None, training=True)
+    plain = F.batch_norm(x.movedim(1, -1).reshape(-1, shape[1]), None, None, training=True) if x.numel() else None
+    if plain is not None:
+        torch.testing.assert_close(spelled.movedim(1, -1).reshape(-1, shape[1]), plain, rtol=1e-9, atol=1e-12)
+        weights = normal(*shape, seed=1).double()
+        (found,) = torch.autograd.grad((spelled * weights).sum(), x)
+        (wanted,) = torch.autograd.grad((F.batch_norm(x, None, None, training=True) * weights).sum(), x)
+        torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-10)
+    else:
+        assert spelled.shape == shape

@@ -117,6 +117,17 @@ def test_a_shadowed_child_is_asked_for_at_the_full_level_alone(level: Level) -> 
     assert bool(failures(second_call.check(evidence))) is (level is Level.FULL)
 
 
+def test_of_what_dynamo_traced_no_shadowed_child_is_asked_for_and_that_is_said() -> None:
+    traced = replace(COMPILED, dynamo=True)
+    evidence = run(second_call, Parent(), (values(5, 4),), wrap=Registered, facts=traced)
+    said = proven(second_call.check, evidence, lambda: second_call.canary(evidence))
+    assert {item.status for item in said if item.required} == {Status.PASS}
+    unasked = [item for item in said if item.what == "shadow_attribute"]
+    assert [(item.status, item.required) for item in unasked] == [(Status.NOT_RUN, False)]
+    own = in_sequence(Parent(), Registered, [(values(2, 4),)] * 2, "shadow_attribute")
+    assert failures(second_call.check(replace(own, setting=replace(own.setting, facts=traced))))
+
+
 class First:
     """Whatever the inputs are later, they are made what they were in the first call."""
 

@@ -42,12 +42,13 @@ def test_patching_torch_does_not_save_wrong_values(workshop: Workshop) -> None:
 def test_a_segfault_is_a_finding_that_names_the_signal(workshop: Workshop) -> None:
     verdict = workshop.judged(program("mlp"), before="gate_vandals:segfault")
     assert (verdict["outcome"], verdict["outcome_kind"]) == ("conformance_failure", "crash")
-    assert verdict["message"] == "loading: subject: it died: SIGSEGV"
+    assert verdict["message"] == "loading: subject: it died in call 1 of 1 of trial example: SIGSEGV"
 
 
 def test_a_subject_that_exits_is_a_crash(workshop: Workshop) -> None:
     verdict = workshop.judged(program("mlp"), before="gate_vandals:exit_early")
-    assert (verdict["outcome_kind"], verdict["message"]) == ("crash", "loading: subject: it died: exit code 3")
+    told = "loading: subject: it died in call 1 of 1 of trial example: exit code 3"
+    assert (verdict["outcome_kind"], verdict["message"]) == ("crash", told)
 
 
 def test_an_exception_of_the_subject_is_a_finding(workshop: Workshop) -> None:

@@ -1,11 +1,13 @@
 """What cannot be judged at all: an original that is no witness, a program that the contract is not about."""
 
+import itertools
 import os
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from gate_contract import CONTRACT, contract_fields, contract_with
@@ -17,7 +19,7 @@ from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.exchange import REQUEST
 from tensorfarm.contract.numerics import parse_contract
 from tensorfarm.contract.program import Program
-from tensorfarm.gate import Outcome, certify
+from tensorfarm.gate import Outcome, certify, other_streams
 from tensorfarm.gate.attestation import Certificate
 from tensorfarm.gate.case import Case
 from tensorfarm.gate.facts import facts_of
@@ -38,15 +40,14 @@ class Applied(nn.Module):
 
 
 class Counting(nn.Module):
-    """Keeps count where nobody who restores tensors finds it."""
+    """Keeps count where nobody who restores tensors, attributes and lists finds it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls = 0
+        self.calls = itertools.count(1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.calls += 1
-        return x * self.calls
+        return x * next(self.calls)
 
 
 class Drawing(nn.Module):
@@ -83,6 +84,9 @@ def only_line(verdict: Certificate) -> str:
 
 RANDOM: dict[str, Callable[[], nn.Module]] = {
     "of another library": lambda: Applied(lambda x: x * random.random()),
+    "of numpy": lambda: Applied(lambda x: x * float(np.random.standard_normal())),
+    "beside torch's own": lambda: Applied(lambda x: torch.dropout(x, 0.5, train=True) * (1 + random.random())),
+    "for a branch that is seldom taken": lambda: Applied(lambda x: x * 2 if random.random() < 0.1 else x),
     "of the system": lambda: Applied(lambda x: x + os.urandom(1)[0] + os.urandom(1)[0] / 255),
     "of a generator of its own": Drawing,
     "in an integer": lambda: Applied(lambda x: (x > 0).int() + random.SystemRandom().getrandbits(20)),
@@ -97,11 +101,71 @@ def test_an_original_that_does_not_repeat_itself_is_no_witness(name: str) -> Non
     assert "torch.manual_seed" in told
 
 
+def test_numbers_that_nothing_hangs_on_are_no_fault_of_a_witness_and_its_streams_are_put_back() -> None:
+    def draws(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if random.random() < 2 and np.random.random() < 2 else x
+
+    begun = other_streams.position()
+    for _ in other_streams.positions():
+        draws(X)
+    assert other_streams.position() == begun
+    assert judged(Applied(draws)).outcome is Outcome.ADMITTED
+    draws(X)
+    assert other_streams.position() != begun
+
+
+def test_torchs_own_stream_is_seeded_for_every_call_so_a_subject_that_draws_alike_is_admitted() -> None:
+    def noisy(x: torch.Tensor) -> torch.Tensor:
+        return torch.dropout(x, 0.5, train=True) + torch.randn(3, 4)
+
+    def early(x: torch.Tensor) -> torch.Tensor:
+        noise = torch.randn(3, 4)
+        return torch.dropout(x, 0.5, train=True) + noise
+
+    assert judged(Applied(noisy)).outcome is Outcome.ADMITTED
+    assert certify(noisy, early, (X,), level="quick").outcome is Outcome.CONFORMANCE_FAILURE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drawn", ["torch.rand(())", "random.random()", "np.random.random()", "os.urandom(1)[0]"])
+def test_by_name_too_only_what_torch_draws_can_be_drawn_again(drawn: str, tmp_path: Path) -> None:
+    path = tmp_path / "noisy.py"
+    path.write_text(
+        "import os, random\nimport numpy as np\nimport torch\n\n\n"
+        f"def program(x):\n    return x * (1 + {drawn})\n\n\n"
+        "class Noisy(torch.nn.Module):\n    def forward(self, x):\n        return program(x)\n\n\n"
+        "def factory():\n    return Noisy(), (torch.linspace(1, 2, 5),)\n"
+    )
+    verdict = certify(f"{path}:factory", f"{path}:program", None, level="quick")
+    if drawn.startswith("torch"):
+        assert verdict.outcome is Outcome.ADMITTED, verdict.message
+    else:
+        assert verdict.outcome is Outcome.UNDECIDED
+        assert "torch.manual_seed does not reach" in verdict.message
+
+
+def test_a_count_in_an_attribute_begins_anew_with_every_trial_for_all_who_are_called() -> None:
+    class Steps(nn.Module):
+        def __init__(self, by: int) -> None:
+            super().__init__()
+            self.step, self.by, self.seen = 0, by, list[torch.Tensor]()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.step += self.by
+            self.seen.append(x)
+            return x * self.step
+
+    module = Steps(1)
+    assert certify(module, module.forward, (X,)).outcome is Outcome.ADMITTED
+    assert (module.step, module.seen) == (0, [])
+    assert certify(module, Steps(1), (X,)).outcome is Outcome.ADMITTED
+    assert certify(module, Steps(2), (X,)).outcome is Outcome.CONFORMANCE_FAILURE
+
+
 def test_the_same_values_otherwise_rounded_are_not_other_values() -> None:
     class Turning(Counting):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.calls += 1
-            return x.sum(1) if self.calls % 2 else x[:, [3, 1, 2, 0]].sum(1)
+            return x.sum(1) if next(self.calls) % 2 else x[:, [3, 1, 2, 0]].sum(1)
 
     module = Turning()
     assert certify(module, lambda x: x.sum(1), (X.exp(),), level="quick").outcome is Outcome.ADMITTED

@@ -170,10 +170,9 @@ def test_random_values_are_decided_by_the_originals_own_stream(workshop: Worksho
         verdict = workshop.judged(program(source), mode="inference")
         assert verdict["outcome"] == "admitted"
         compared = {row["check_name"] for row in verdict["findings"] if row["n_elements"] and row["status"] == "pass"}
-        assert "rng" in compared
-        assert "forward" not in compared
+        assert {"rng", "forward"} <= compared
         wrong = workshop.judged(program(source), mode="inference", before="gate_vandals:scale_by_a_thousandth_more")
-        assert {check for check, _ in failing(wrong)} == {"rng"}
+        assert {check for check, _ in failing(wrong)} == {"rng", "forward"}
 
 
 def test_training_without_anything_to_train_is_undecided(workshop: Workshop) -> None:

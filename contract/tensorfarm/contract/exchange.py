@@ -16,7 +16,7 @@ from typing import Any
 from tensorfarm.contract.digest import canonical_json
 from tensorfarm.contract.refusal import Refusal
 
-REQUEST, REPORT = "request.json", "report.json"
+REQUEST, REPORT, BEGUN = "request.json", "report.json", "begun"
 INPUTS, OUTPUTS = "inputs.tensors", "outputs.tensors"
 
 

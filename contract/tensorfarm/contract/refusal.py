@@ -25,9 +25,13 @@ class Refusal(Exception):
 
 
 def one_line(error: BaseException) -> str:
-    """Class and first line of an exception's text: what a refusal says of somebody else's code that raised."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0][:_LINE_LIMIT] if lines else 'no message'}"
+    """Class and first line of an exception's text, and the next where a colon says that it comes there: what a refusal
+    says of somebody else's code that raised. A refusal is in one line as it is."""
+    if isinstance(error, Refusal):
+        return str(error)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
+    told = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return f"{type(error).__name__}: {told[:_LINE_LIMIT]}"
 
 
 def _rebuilt(kind: type[Refusal], fact: str, limit: str, next_step: str, exit_code: int) -> Refusal:

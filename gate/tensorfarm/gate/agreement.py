@@ -1,12 +1,14 @@
 """Does a tensor agree with what is expected of it? The one comparison that forward, gradient and mutation share.
 
-An element's limit is ``c * u * |y64| + k * sigma`` plus the smallest subnormal, u being the roundoff of the tensor's
-own dtype. NaN and infinities must stand where they stand in the reference, with their sign, and are required only where
-the eager original and the rounded float64 value say the same. A NaN is never within a limit.
+An element's limit is ``c * u * |y64| + k * sigma`` plus ``c`` times the smallest subnormal, u being the roundoff of the
+tensor's own dtype: where numbers are subnormal, a rounding errs by that much whatever the size of what it rounds. NaN
+and infinities must stand where they stand in the reference, with their sign, and are required only where the eager
+original and the rounded float64 value say the same. A NaN is never within a limit.
 
 Where the original itself is outside the limit, the noise knows too little of an operator: such an element decides
 nothing, unless what was seen errs by ``EAGER_MARGIN`` times as much as the original. An infinite sigma is no limit at
-all: a perturbed run was special there, and so may an honest subject be.
+all: a perturbed run was special there, and so may an honest subject be. Where no digit of the original is right it is
+``lost``: something inside it overflowed, and in another order that may as well give NaN.
 
 Tensors are walked through in blocks that fit a core's cache: a comparison must not cost more than what it judges.
 """
@@ -42,9 +44,9 @@ def agreement(
     """Compare one tensor, floating or not. Shape and dtype come first: nothing is broadcast, nothing is converted.
 
     Undecidable, never a pass, where more than half of the elements have a limit above ``10**-digits_below`` of the
-    largest of their value, the tensor's root mean square and ``scale``: the size of what the tensor is a part of. The
-    smallest subnormal is not counted there: zeros are decided exactly. Where the contract lets ``subnormals`` be
-    flushed, the smallest normal number stands for it.
+    largest of their value, the tensor's root mean square and ``scale``: the size of what the tensor is a part of.
+    Subnormals are not counted there: zeros are decided exactly. Where the contract lets ``subnormals`` be flushed, the
+    smallest normal number stands for them.
     """
     other = mismatch(check_name, what, seen, expected)
     if other is not None or seen is None:
@@ -122,7 +124,7 @@ class Rule:
         info = torch.finfo(dtype)
         self.relative = budget.c * info.eps / 2
         self.k = budget.k
-        self.smallest = info.smallest_normal * (info.eps if subnormals == "preserve" else 1.0)
+        self.smallest = info.smallest_normal * (max(budget.c, 1.0) * info.eps if subnormals == "preserve" else 1.0)
         self.largest = info.max
         self.digits_below = digits_below
         self.scale = scale
@@ -135,6 +137,11 @@ class Rule:
 
     def is_wide(self, limit: torch.Tensor, size: torch.Tensor | float) -> torch.Tensor:
         return limit - self.smallest > 10**-self.digits_below * size
+
+    def lost(self, eager: torch.Tensor, exact: torch.Tensor, sigma: torch.Tensor | None) -> torch.Tensor:
+        """Where the original is finite, outside its limit, and has no right digit."""
+        error = _distance(eager, exact)
+        return eager.isfinite() & (error > self.limit(exact, sigma)) & (error > exact.abs() / 2)
 
 
 @dataclass
@@ -247,6 +254,7 @@ def _counted_with_exceptions(block: _Block, rule: Rule, tally: _Tally, start: in
     rounded = block.exact.to(block.seen.dtype)
     ratio = torch.where(special, torch.where(~alike | same(block.seen, rounded), 0.0, math.inf), ratio)
     unlimited &= ~special
+    unlimited |= unknown & ~block.seen.isfinite() & rule.lost(block.eager, block.exact, block.sigma)
     tally.n_unlimited_special += int((unlimited & ~block.seen.isfinite()).sum())
     tally.note(ratio.masked_fill_(unlimited, 0.0), limit, start)
     decided = torch.where(special, alike, ~unknown & ~unlimited)

@@ -18,6 +18,7 @@ from tensorfarm.contract.exchange import CallReport
 from tensorfarm.contract.refusal import one_line
 from tensorfarm.gate.aliases import aliases
 from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.opaque import words_of
 from tensorfarm.gate.process_state import process_state
 from tensorfarm.gate.trial import Derivative
 
@@ -115,13 +116,14 @@ def observed(
     copied: bool = True,
 ) -> Observation:
     """Call and look. What the callee raises is in the report. ``copied``: tensors outlive the next call."""
-    torch.manual_seed(seed)
+    _seed(seed)
     before, values = process_state(), Values()
     started = time.perf_counter()
     error: BaseException | None = None
     try:
         evaluate(callee, leaves, derivative, vectors, values)
-    except Exception as raised:
+    except (Exception, SystemExit) as raised:
+        # Whoever exits in a call would end a live caller's process, and with 0 as if all were well.
         error = raised
     except BaseException as raised:
         # Inductor's caches swallow exceptions, so a compilation that is not allowed is no Exception.
@@ -152,6 +154,14 @@ def observed(
     )
     tensors = {key: value.detach() for key, value in {**values.tensors, **inputs, **buffers}.items()}
     return Observation(snapshot(tensors) if copied else tensors, report)
+
+
+def _seed(seed: int) -> None:
+    """``torch.manual_seed``, which takes a millisecond for each kind of device that is absent: it keeps a traceback."""
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
 
 
 def stream() -> str:
@@ -198,7 +208,7 @@ def _plain(item: Any) -> Any:
     """A literal as JSON holds it; of anything else only what it is."""
     if item is None or isinstance(item, (bool, int, str)):
         return item
-    return float(item).hex() if isinstance(item, float) else f"<{type(item).__module__}.{type(item).__qualname__}>"
+    return float(item).hex() if isinstance(item, float) else words_of(item)
 
 
 def _keep_outputs(returned: Returned, into: Values) -> None:

@@ -30,6 +30,7 @@ from tensorfarm.gate.oracle_file import OracleFile
 from tensorfarm.gate.reference import Reference, reference_of_program, reference_of_source
 from tensorfarm.gate.sequence import sequence_of
 from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.spread import first_look
 from tensorfarm.gate.subject.captured import of_graph
 from tensorfarm.gate.trial import Trial
 
@@ -186,11 +187,28 @@ class Case:
         return OracleFile(folder / f"{self.oracle_key}.oracle", shared=shared)
 
     def expectations(self) -> dict[str, tuple[Expectation, ...]]:
-        """Run the oracle, and the captured graph where there is one."""
-        found = expectations(self.reference, self.oracle_trials.values(), self.contract, self.seed)
+        """Run the oracle for a first look, and the captured graph where there is one."""
+        found = expectations(self.reference, self.oracle_trials.values(), self._first_look, self.seed)
         if self.program is not None and self.judges_capture:
             found[CAPTURED] = (Expectation(self._captured(self.program, found["example"][0])),)
         return found
+
+    def surer(
+        self, families: frozenset[str], first: Mapping[str, tuple[Expectation, ...]]
+    ) -> dict[str, tuple[Expectation, ...]]:
+        """The same, but that what the trials of these families are held to is spread as all samples say."""
+        trials = [self.trials[name] for name in trials_of(replace(self.setting, only=families))]
+        again = expectations(self.reference.unwidened(), trials, self.contract, self.seed)
+        spread = {
+            name: tuple(replace(one, sigma=other.sigma) for one, other in zip(first[name], calls, strict=True))
+            for name, calls in again.items()
+        }
+        return {**first, **spread}
+
+    @property
+    def _first_look(self) -> NumericalContract:
+        monte_carlo = self.contract.monte_carlo
+        return replace(self.contract, monte_carlo=replace(monte_carlo, samples=first_look(monte_carlo.samples)))
 
     def _captured(self, program: Program, expected: Expectation) -> Observation:
         call = self.trials["example"].calls[0]

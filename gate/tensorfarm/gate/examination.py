@@ -92,7 +92,7 @@ def proven(check: Callable[[Looked], list[Finding]], at: Looked, canary: Callabl
     """
     started = time.perf_counter_ns()
     said = check(at)
-    alive = _alive(check, said, canary)
+    alive = _alive(check, at, said, canary)
     each = (time.perf_counter_ns() - started) // max(len(said), 1)
     said = [replace(finding, wall_ns=each) for finding in said]
     told = liveness.findings({said[0].check_name: alive}) if said and not _silent(said) else []
@@ -100,12 +100,24 @@ def proven(check: Callable[[Looked], list[Finding]], at: Looked, canary: Callabl
 
 
 def _alive(
-    check: Callable[[Looked], list[Finding]], said: Sequence[Finding], canary: Callable[[], Looked | None]
+    check: Callable[[Looked], list[Finding]], at: Looked, said: Sequence[Finding], canary: Callable[[], Looked | None]
 ) -> bool | None:
     if any(finding.status is Status.FAIL for finding in said):
         return True
     planted = None if _silent(said) else canary()
-    return None if planted is None else any(finding.status is Status.FAIL for finding in check(planted))
+    if planted is None:
+        return None
+    # Where the fault lies is looked at first, and the rest only if it did not show there.
+    near = (_around(planted, at),) if isinstance(planted, Evidence) and isinstance(at, Evidence) else ()
+    return any(finding.status is Status.FAIL for place in (*near, planted) for finding in check(cast("Looked", place)))
+
+
+def _around(planted: Evidence, whole: Evidence) -> Evidence:
+    """The planted evidence with the example's trial and those whose calls are other ones than in the whole."""
+    before = {id(calls) for trials in whole.seen.values() for calls in trials.values()}
+    other = {name for trials in planted.seen.values() for name, calls in trials.items() if id(calls) not in before}
+    kept = {name: trial for name, trial in planted.trials.items() if name == example.NAME or name in other}
+    return replace(planted, trials=kept)
 
 
 def _silent(said: Sequence[Finding]) -> bool:

@@ -38,26 +38,27 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return input * torch.clamp(input + 3, 0, 6) / 6
 
 
-def _shifted(input: Tensor, dim: Any) -> tuple[Tensor, Tensor]:
-    """``input`` minus its finite maximum, and that maximum; the shift cancels, so no gradient runs through it."""
+def _shifted(input: Tensor, dim: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """``input`` minus its finite maximum, that maximum, and where every term is minus infinity; the shift cancels, so
+    no gradient runs through it."""
     top = input.detach().amax(dim, keepdim=True)
-    top = top.masked_fill(top.isinf(), 0.0)
-    return input - top, top
+    finite = top.masked_fill(top.isinf(), 0.0)
+    return input - finite, finite, top.isneginf()
 
 
 def softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    shifted, _ = _shifted(input if dtype is None else input.to(dtype), dim)
+    shifted, *_ = _shifted(input if dtype is None else input.to(dtype), dim)
     weights = torch.exp(shifted)
     return weights / weights.sum(dim, keepdim=True)
 
 
 def log_softmax(input: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    shifted, _ = _shifted(input if dtype is None else input.to(dtype), dim)
-    return shifted - torch.log(torch.exp(shifted).sum(dim, keepdim=True))
+    shifted, *_ = _shifted(input if dtype is None else input.to(dtype), dim)
+    return shifted + -torch.log(torch.exp(shifted).sum(dim, keepdim=True))
 
 
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
-    shifted, top = _shifted(input, dim)
+    shifted, top, _ = _shifted(input, dim)
     wanted = torch.log(torch.exp(shifted).sum(dim, keepdim=True)) + top
     return wanted if keepdim else wanted.squeeze(dim)
 
@@ -76,12 +77,14 @@ def _running_mean(input: Tensor, dims: Sequence[int], keepdim: bool = False) -> 
     weight = math.sqrt(chain * math.log(chain) / 2) if chain > 1 else 0.0
     if weight < 1:
         return input.mean(list(dims), keepdim=keepdim)
-    beside = input * weight
+    # Apart from the graph: what goes back through the two sums cancels to nothing, at the cost of five passes.
+    beside = input.detach() * weight
     return ((input + beside) - beside).mean(list(dims), keepdim=keepdim)
 
 
 def _normalized(input: Tensor, dims: Sequence[int], eps: float) -> Tensor:
-    centered = input - _running_mean(input, dims, keepdim=True)
+    # Not a difference: its gradient would be turned as a whole before it is summed.
+    centered = input + -_running_mean(input, dims, keepdim=True)
     return centered * torch.rsqrt((centered * centered).mean(list(dims), keepdim=True) + eps)
 
 
@@ -124,8 +127,8 @@ def _summed_one_by_one(input: Tensor) -> Tensor:
     """The same sum, as a kernel makes it that reads channels last: one place after the other, and each partial sum is
     rounded. In the reals the partial sums minus themselves add nothing; under noise they add what those roundings do.
     """
-    partial = input.detach().movedim(1, -1).reshape(-1, input.shape[1]).cumsum(0)
-    return _summed(input) + (partial * 1.0 - partial).sum(0)
+    partial = input.detach().transpose(0, 1).flatten(1).cumsum(1)
+    return _summed(input) + (partial * 1.0 - partial).sum(1)
 
 
 class _AlongChannels(torch.autograd.Function):
@@ -169,7 +172,7 @@ def batch_norm(
         count = input.numel() // input.shape[1] if input.shape[1] else 0
         summed = _summed_one_by_one if count >= _ONE_BY_ONE and input.dim() > 3 else _summed
         mean = summed(input) / count
-        centered = input - _along_channels(mean, input)
+        centered = input + _along_channels(-mean, input)
         var = summed(centered * centered) / count
         if running_mean is not None and running_var is not None:
             unbiased = var.detach() * (count / max(count - 1, 1))
@@ -249,11 +252,10 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         boolean = attn_mask.dtype is torch.bool
         scores = scores.masked_fill(~attn_mask, -math.inf) if boolean else scores + attn_mask
-    shifted, _ = _shifted(scores, -1)
+    shifted, _, masked = _shifted(scores, -1)
     weights = torch.exp(shifted)
     total = weights.sum(-1, keepdim=True)
-    # Not by comparing the total with zero: the noise would take it for a step in the program.
-    masked = scores.detach().amax(-1, keepdim=True).isneginf()
+    # Not where the total is zero: the noise would take that comparison for a step in the program.
     return (weights / total.masked_fill(masked, 1.0)) @ value
 
 

@@ -5,7 +5,7 @@ Invariant: nothing in it depends on a candidate, and the file is whole or absent
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -95,12 +95,20 @@ def save(path: Path, trials: Mapping[str, tuple[Expectation, ...]]) -> str:
     return indexed_file.write(path, {"format": FORMAT, "trials": told}, tensors)
 
 
-def load(path: Path, sha256: str) -> dict[str, tuple[Expectation, ...]]:
-    """Read the file whose index has this sha256. Refuses any other, and bytes that the index does not tell of."""
+def load(
+    path: Path, sha256: str, wants: Callable[[str, int], bool] = lambda name, number: True
+) -> dict[str, tuple[Expectation, ...]]:
+    """Read the file whose index has this sha256. Refuses any other, and bytes that the index does not tell of. Calls,
+    by trial and number, that are not wanted have no tensors."""
     file = _opened(path)
     if file.sha256 != sha256:
         raise Refusal(f"the expectations in {path.name} are {file.sha256[:12]}", limit=f"{sha256[:12]} was asked for")
-    told, parts = file.note["trials"], _by_call(file.tensors(lambda _: True))
+
+    def wanted(key: str) -> bool:
+        name, number, _ = key.split("|", 2)
+        return wants(name, int(number))
+
+    told, parts = file.note["trials"], _by_call(file.tensors(wanted))
 
     def call(name: str, number: int) -> Expectation:
         about = told[name][number]

@@ -30,7 +30,7 @@ _BY_KIND: Mapping[str, Facts] = {
     "aoti": replace(_FORWARD_ONLY, secretive=True),
     "callable": Facts("", guarded=True),
     "captured": _BUILT,
-    "compiled": Facts("", module=True, guarded=True),
+    "compiled": Facts("", module=True, guarded=True, dynamo=True),
     "exported": replace(_BUILT, module=True),
     "mutant": _BUILT,
     "onnx": _FORWARD_ONLY,

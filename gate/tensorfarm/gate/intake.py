@@ -7,7 +7,6 @@ a judge is started.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -23,8 +22,8 @@ from tensorfarm.contract.capture import capture
 from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate.attestation import Certificate, certificate_of
+from tensorfarm.gate.child import leave_refusal, refusal_in, run_child
 from tensorfarm.gate.finding import inapplicable
-from tensorfarm.gate.processes import death_of
 from tensorfarm.gate.whole_run import Said, certify_case, silent
 
 _ILLEGAL_GRAPH = 10  # exit code of a program that cannot be captured
@@ -151,33 +150,31 @@ def _program(named: Named, place: Path) -> tuple[Path | None, str]:
 def _captured(source: str, place: Path, python_path: Sequence[str]) -> str:
     """Capture ``source`` into the file ``place``, in a child. Why it cannot be captured, empty where it was."""
     isolation = [flag for flag, on in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if on]
-    code = f"import sys; sys.path[:] = {[*python_path, *sys.path]!r}; from tensorfarm.gate import intake"
-    ended = subprocess.run(
-        [sys.executable, *isolation, "-c", f"{code}; sys.exit(intake.main({source!r}, {str(place)!r}))"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if not ended.returncode:
-        return ""
-    told = (ended.stderr.strip().splitlines() or [""])[-1]
-    death = death_of(ended.returncode) or {}
-    line = told if ended.returncode > 0 and told else f"capturing {source} ended with {death.get('message')}"
-    if ended.returncode != _ILLEGAL_GRAPH:
-        raise Refusal(line)
-    return line
+    code = f"import sys; sys.path[:] = {[*python_path, *sys.path]!r}; from tensorfarm.gate import child, intake"
+    call = f"child.leave_with(lambda: intake.main({source!r}, {str(place)!r}))"
+    ended = run_child([sys.executable, *isolation, "-c", f"{code}; {call}"])
+    refusal = refusal_in(_refused(place))
+    if refusal is not None and refusal.exit_code != _ILLEGAL_GRAPH:
+        raise refusal
+    if refusal is not None:
+        return str(refusal)
+    # A capture that dies says nothing of the original, which is called by itself later.
+    return "" if place.is_file() and not ended.returncode else f"capturing {source} ended with {ended.death}"
 
 
 def main(source: str, place: str) -> int:
-    """In the child: the program file, or a refusal's exit code."""
+    """In the child: the program file, or a refusal beside where it would be."""
     try:
         # As every other process of the gate calls a factory, so that one without a seed builds the same weights.
         torch.manual_seed(0)
         capture(source).save(Path(place))
     except Refusal as refusal:
-        print(refusal, file=sys.stderr)
-        return refusal.exit_code
+        return leave_refusal(_refused(Path(place)), refusal)
     return 0
+
+
+def _refused(place: Path) -> Path:
+    return place.with_suffix(".refused")
 
 
 def _of_program(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -20,6 +20,7 @@ import torch
 
 from tensorfarm.contract.digest import canonical_json, sha256_json
 from tensorfarm.contract.exchange import (
+    BEGUN,
     INPUTS,
     OUTPUTS,
     CallRequest,
@@ -34,7 +35,7 @@ from tensorfarm.contract.outcome import Status
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.tensors import read_tensors, write_tensors
 from tensorfarm.gate import case as cases
-from tensorfarm.gate import witness
+from tensorfarm.gate import heap, witness
 from tensorfarm.gate.case import CAPTURED, Case
 from tensorfarm.gate.checks import capture, identity, loading, manifest
 from tensorfarm.gate.devices import main_device
@@ -44,7 +45,7 @@ from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.oracle_file import Cotangents
 from tensorfarm.gate.seal import CODE_GENERATORS, COMPILERS, Seal, install
-from tensorfarm.gate.second_oracle import with_tie_breaks
+from tensorfarm.gate.second_oracle import OPEN, with_tie_breaks
 from tensorfarm.gate.step import FUNCTIONS
 from tensorfarm.gate.trial import MAIN, Session
 from tensorfarm.gate.verdict import Verdict, verdict_of
@@ -64,6 +65,7 @@ def prepare(request: Mapping[str, Any]) -> dict[str, Any]:
     Else what ``decide`` is to be told as ``request["before"]``: ``oracle_sha256``, the expectations' bytes; and
     ``sessions``, which processes are asked for beside the main one.
     """
+    heap.keep_freed()
     case, seal, findings = _identified(request)
     barred = _barred(case, findings)
     if barred is not None:
@@ -96,25 +98,40 @@ def decide(request: Mapping[str, Any]) -> dict[str, Any]:
     barred = _barred(case, findings)
     if barred is not None:
         return _written(case, barred, seal)
-    death = dict(request.get("deaths") or {}).get(FUNCTIONS["run"])
+    death = _placed(case, MAIN.name, dict(request.get("deaths") or {}).get(FUNCTIONS["run"]))
     left = {item.name: _left_behind(case, item.name) for item in _sessions(case)}
     report, seen, unreadable = left[MAIN.name]
     finding, kind = loading.check(case.artifact, report, death, unreadable)
+    finding = finding.at(case.trials[death["trial"]]) if death and "trial" in death else finding
     findings += [finding, *_lost(case, left, request["before"])]
     if seen is not None and not kind:
         sha256 = request["before"][FUNCTIONS["prepare"]]["oracle_sha256"]
-        expected = case.oracle.believed(sha256, case.expectations)
+        expected = case.oracle.believed(sha256, case.expectations, _answered(left))
         unsteady = witness.unsteady(expected["example"])
         if unsteady:
             return _written(case, verdict_of([*findings, *unsteady], ()), seal, report)
         evidence = Evidence(case.setting, case.trials, expected, {name: item[1] or {} for name, item in left.items()})
-        findings += witness.unfit_answers(case.contract, expected["example"]) + _captured(evidence)
-        found = examined(evidence)
+        evidence, captured, found = _looked_at(case, evidence)
+        findings += witness.unfit_answers(case.contract, expected["example"]) + captured
         findings += found if case.only else with_tie_breaks(found, evidence, case.reference.unwidened())
     main = main_device(case.contract)
-    findings = [replace(item, device=main) if item.device == MAIN.device else item for item in findings]
+    findings = [replace(item, device=main) if item.device == MAIN.device != main else item for item in findings]
     required = (loading.NAME, *required_of(case.setting))
     return _written(case, verdict_of(findings, required, kind), seal, report)
+
+
+def _looked_at(case: Case, evidence: Evidence) -> tuple[Evidence, list[Finding], list[Finding]]:
+    """What is said of the captured graph and of the subject, and the evidence for it.
+
+    A first look has fewer samples. What does not pass then is no verdict yet: it is looked at with all of them.
+    """
+    captured, found = _captured(evidence), examined(evidence)
+    open_ones = [item for item in captured + found if item.required and item.status in OPEN]
+    if not open_ones:
+        return evidence, captured, found
+    expected = case.surer(frozenset(item.check_name for item in open_ones), evidence.expected)
+    evidence = replace(evidence, expected=expected)
+    return evidence, _captured(evidence), examined(evidence)
 
 
 def _identified(request: Mapping[str, Any]) -> tuple[Case, Seal, list[Finding]]:
@@ -188,6 +205,19 @@ def _left_behind(case: Case, session: str) -> _Left:
         return None, None, f"{type(error).__name__}: {error}"
 
 
+def _answered(left: Mapping[str, _Left]) -> Callable[[str, int], bool]:
+    """Whether there is anything to compare with a call's expectation: some session gave an answer. The example's, and
+    what capture is judged by, are looked at beside other calls."""
+    answers = {
+        (name, number)
+        for _, seen, _ in left.values()
+        for name, calls in (seen or {}).items()
+        for number, call in enumerate(calls)
+        if not call.report.error
+    }
+    return lambda name, number: name in ("example", CAPTURED) or (name, number) in answers
+
+
 def _lost(case: Case, left: Mapping[str, _Left], before: Mapping[str, Any]) -> list[Finding]:
     """What the subject died of, or why it could not be loaded, in a session beside the main one."""
     deaths = before.get(FUNCTIONS["run_sessions"], {}).get("deaths", {})
@@ -195,9 +225,20 @@ def _lost(case: Case, left: Mapping[str, _Left], before: Mapping[str, Any]) -> l
     for session in _sessions(case)[1:]:
         report, _, unreadable = left[session.name]
         if report is not None or unreadable or session.name in deaths:
-            finding = loading.check(None, report, deaths.get(session.name), unreadable)[0]
+            death = _placed(case, session.name, deaths.get(session.name))
+            finding = loading.check(None, report, death, unreadable)[0]
             found.append(replace(finding, what=f"subject in {session.name}", device=session.device))
     return [finding for finding in found if finding.status is Status.FAIL]
+
+
+def _placed(case: Case, session: str, death: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """How a subject died, and in which call of which trial, as far as it left a trace that can be one."""
+    begun = case.folder / session / BEGUN
+    name, _, number = begun.read_text(errors="replace").partition("|") if death and begun.is_file() else ("", "", "")
+    if death is None or name not in case.trials or not number.isdecimal():
+        return death
+    where = f" in call {int(number) + 1} of {len(case.trials[name].calls)} of trial {name}"
+    return {**death, "where": where, "trial": name}
 
 
 def _observations(tensors: Mapping[str, torch.Tensor], report: SubjectReport) -> dict[str, tuple[Observation, ...]]:

@@ -90,6 +90,12 @@ def contract_fields(contract: str | Path | Mapping[str, Any] | None) -> dict[str
     name = str(contract or DEFAULT_CONTRACT)
     if name in DTYPES:
         return validated(yaml.safe_load(rendered(Draft(f"template_{name}", _SHIPPED, name, name, name))), name)
+    if not Path(name).suffix and not Path(name).exists():
+        raise Refusal(
+            f"contract {name!r} is neither a file nor a dtype",
+            limit=", ".join(DTYPES),
+            next_step="correct the name, or the path of the file",
+        )
     return read_contract_fields(Path(name))
 
 

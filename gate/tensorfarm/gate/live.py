@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.utils import _pytree as pytree
 
 from tensorfarm.contract.capture import split_inputs
@@ -31,7 +32,7 @@ from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.examination import examined, required_of, trials_of
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import inapplicable
-from tensorfarm.gate.kept_module import KeptModules
+from tensorfarm.gate.kept_module import KeptModules, named_tensors
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.oracle import expectations
 from tensorfarm.gate.reference import Reference, reference_of_module
@@ -120,7 +121,7 @@ def _judged(setting: Setting, original: Reference, subject: LiveCallee, module: 
         try:
             seen[name] = _called(original, subject, trial, expected[name])
         finally:
-            kept.put_back(attributes=any(call.between for call in trial.calls))
+            kept.put_back()
     evidence = Evidence(setting, trials, expected, {MAIN.name: seen})
     findings = unfit_answers(setting.contract, expected["example"])
     findings += with_tie_breaks(examined(evidence), evidence, original.unwidened())
@@ -166,6 +167,7 @@ def _facts(subject: LiveCallee) -> Facts:
         isolated=False,
         module=subject.is_the_module,
         guarded=not built,
+        dynamo=hasattr(subject.target, "_orig_mod"),
     )
 
 
@@ -204,6 +206,12 @@ def _refuse(reference: Any, compiled: Any, inputs: Any) -> None:
             "the reference is itself compiled",
             limit="an eager original",
             next_step="pass what was compiled as reference",
+        )
+    if isinstance(reference, torch.nn.Module) and any(map(is_lazy, named_tensors(reference).values())):
+        raise Refusal(
+            "the reference has parameters that get their shape in its first call",
+            limit="parameters that are there",
+            next_step="call it once with the example inputs before it is compiled",
         )
     if inputs is None:
         raise Refusal("there are no example inputs", next_step="give them: a tuple for positions, a dict for keywords")

@@ -42,10 +42,17 @@ def near(
     if not seen.is_floating_point():
         return _few_differ(check_name, what, seen, eager)
     info, wanted, given = torch.finfo(seen.dtype), eager.double(), seen.double()
-    ordinary = wanted.isfinite()
-    typical = max(scale, root_mean_square(wanted[ordinary]))
-    limit = math.sqrt(info.eps / 2) * (wanted.abs() + typical) + spread + info.smallest_normal
-    ratio = torch.nan_to_num((given - wanted).abs() / limit, nan=math.inf)
+    ordinary, size = None, root_mean_square(wanted)
+    if not math.isfinite(size):
+        ordinary = wanted.isfinite()
+        size = root_mean_square(wanted[ordinary])
+    half = math.sqrt(info.eps / 2)
+    limit = wanted.abs().mul_(half).add_(half * max(scale, size) + spread + info.smallest_normal)
+    ratio = torch.sub(given, wanted).abs_().div_(limit)
+    if ordinary is None and float(ratio.max()) <= 1:  # no NaN is, and it would be the largest
+        return _worst(check_name, what, ratio, wanted, given, limit)
+    ordinary = wanted.isfinite() if ordinary is None else ordinary
+    ratio = torch.nan_to_num(ratio, nan=math.inf)
     alike = (given == wanted) | (given.isnan() & wanted.isnan())
     return _worst(
         check_name, what, torch.where(ordinary, ratio, torch.where(alike, 0.0, math.inf)), wanted, given, limit
@@ -54,7 +61,8 @@ def near(
 
 def root_mean_square(values: torch.Tensor) -> float:
     """Of float64 values; zero of none."""
-    return float(values.abs().square().mean().sqrt()) if values.numel() else 0.0
+    size = torch.linalg.vector_norm(values.reshape(-1))
+    return float(size) / math.sqrt(values.numel()) if values.numel() else 0.0
 
 
 def _few_differ(check_name: str, what: str, seen: torch.Tensor, eager: torch.Tensor) -> Finding:

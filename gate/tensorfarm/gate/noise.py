@@ -2,8 +2,10 @@
 
 Every rounding result is multiplied by ``1 + u * N(0, 1)``; operands of reductions and contractions by
 ``1 + u * sqrt(ceil(log2 n)) * N(0, 1)``, n being the number of terms: the height of a blocked sum. Data movement is
-exact. Backward operators pass through the same mode. A complex factor is ``1 + u * (N + iN)``: a part of a product errs
-by the size of the whole. Invariant: a factor is never zero, a real one never negative.
+exact. Where the contract has sums kept in a finer dtype than their terms, operands of ``ACCUMULATED`` err by that one's
+roundoff, and what is added to them by its own. Backward operators pass through the same mode. A complex factor is
+``1 + u * (N + iN)``: a part of a product errs by the size of the whole. Invariant: a factor is never zero, a real one
+never negative.
 
 Twelve samples: ``12 * (sigma seen / sigma)**2`` is chi-square with 12 degrees of freedom: sigma is seen at less
 than half its size in 1 element of 224, and at less than a third in 1 of 14,000. An honest error of the noise's own size
@@ -15,12 +17,13 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from tensorfarm.gate.overflow import poison
-from tensorfarm.gate.recorded import Recorded, largest_of, smallest_of
+from tensorfarm.gate.recorded import Recorded, dtype_of, is_nowhere, largest_of, smallest_of
 from tensorfarm.gate.rounding import (
     CONTRACTIONS,
     INNER,
@@ -29,7 +32,7 @@ from tensorfarm.gate.rounding import (
     Rounding,
     fresh_of,
     name_of,
-    rounding_of,
+    rounding_in,
     written_of,
 )
 from tensorfarm.gate.widen import Widened
@@ -40,26 +43,40 @@ POOL_SIZE = 1 << _POOL_BITS
 # Lanes of a vector, unrolled, times threads: as many partial sums as a long sum is honestly split into.
 BLOCKS = 1 << 11
 _WIDE = (torch.float64, torch.complex128)
+# Operators that every runtime keeps wide inside, with the operand, if any, that is added to their sum.
+ACCUMULATED = {"mm": -1, "bmm": -1, "sum": -1, "mean": -1, "addmm": 0, "baddbmm": 0, "convolution": 2}
+# A quotient that is exact is so as a quotient alone.
+QUOTIENTS = frozenset({"div", "mean", "reciprocal", "avg_pool2d", "_adaptive_avg_pool2d", "var", "var_mean"})
 
 
 class Noise:
     """Factors around one, cheap: ``perturb(tensor, height)`` errs in place by ``u * sqrt(height)``.
 
-    ``recorded`` tells the roundoff of each operator of a program of several dtypes; ``roundoff`` is the coarsest, and
-    holds where the record ends or another operator comes than it has.
+    ``has_steps`` is set for a program with operators whose results jump. ``recorded`` tells the roundoff of each
+    operator of a program of several dtypes; ``roundoff`` is the coarsest, and holds where the record ends or another
+    operator comes than it has.
     """
 
-    def __init__(self, roundoff: float, seed: int, recorded: Recorded | None = None) -> None:
+    def __init__(
+        self,
+        roundoff: float,
+        seed: int,
+        recorded: Recorded | None = None,
+        accumulate: Mapping[str, str] | None = None,
+    ) -> None:
         normal = torch.randn(POOL_SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
         # Twice over, so that a slice may start anywhere; bounded, so that no factor changes a sign.
         self._normal = torch.cat([normal, normal]).clamp_(-6, 6)
         self.roundoff = roundoff
         self.recorded = recorded
+        finer = {name: kept for name, kept in (accumulate or {}).items() if name != "default"}
+        self._kept = {_roundoff_of(name): _roundoff_of(kept) for name, kept in finer.items()}
         self._random = random.Random(seed)
         self._factors: dict[float, torch.Tensor] = {}
         self._amplification = 1.0
         self._zero: float | None = None
         self.overflows = False
+        self.has_steps = False
 
     def restart(
         self, seed: int, amplification: float = 1.0, zero: float | None = None, *, overflows: bool = False
@@ -78,6 +95,8 @@ class Noise:
 
     def perturb(self, value: Any, height: int, roundoff: float | None = None) -> None:
         """Multiply a float64 tensor, or those in a list, in place."""
+        if self.is_quiet:
+            return
         if isinstance(value, torch.Tensor):
             if value.dtype in _WIDE and value.numel():
                 self._multiply(value, self._factors_of(height, roundoff))
@@ -85,9 +104,19 @@ class Noise:
             for item in value:
                 self.perturb(item, height, roundoff)
 
+    def perturb_rounded(self, value: torch.Tensor, roundoff: float | None = None) -> None:
+        """Multiply a product where it is no number of the program's dtype. An exact one is the same in every program:
+        what hangs on it, a tie to be rounded, is decided."""
+        if value.dtype is not torch.float64 or is_nowhere(value):
+            return self.perturb(value, 1, roundoff)
+        rounded = value.to(dtype_of(self.roundoff if roundoff is None else roundoff))
+        value.copy_(torch.where(rounded == value, value, self.perturbed(value, 1, roundoff)))
+
     def perturbed(self, value: Any, height: int, roundoff: float | None = None) -> Any:
-        """A floating tensor's perturbed copy in float64; anything else as it is."""
-        if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
+        """A floating tensor's perturbed copy in float64; anything else as it is, and everything in a quiet run."""
+        if self.is_quiet or not isinstance(value, torch.Tensor):
+            return value
+        if not (value.is_floating_point() or value.is_complex()):
             return value
         if value.dtype is torch.float64 and value.numel():
             factors = self._factors_of(height, roundoff)
@@ -102,6 +131,12 @@ class Noise:
         self.perturb(copied, height, roundoff)
         return copied
 
+    def of_terms(self, func: Any, roundoff: float | None) -> float | None:
+        """The roundoff of the dtype that an operator keeps its sums in, where it is finer than its own; else None."""
+        own = self.roundoff if roundoff is None else roundoff
+        kept = self._kept.get(own, own)
+        return kept if kept < own and name_of(func) in ACCUMULATED else None
+
     def turn_zeros(self, value: Any) -> None:
         """Make every zero among a sum's results the run's: its sign hangs on the order of the terms."""
         if self._zero is None:
@@ -112,13 +147,27 @@ class Noise:
         elif isinstance(value, torch.Tensor) and value.dtype is torch.float64:
             value.masked_fill_(value == 0, self._zero)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing errs in this run but what hangs on how a program is written down: zeros, infinities, quotients."""
+        return self._amplification == 0.0
+
+    def shift(self, value: Any, roundoff: float | None = None) -> None:
+        """Move what may as well be a product with a rounded reciprocal, by the two roundings of that."""
+        if isinstance(value, torch.Tensor) and value.dtype in _WIDE and not is_nowhere(value):
+            value.mul_(1 + 2 * (self.roundoff if roundoff is None else roundoff))
+
     def blur_subnormals(self, value: Any, roundoff: float | None = None) -> None:
         """Add what a subnormal number errs by: half of the smallest one, whatever its own size."""
+        if self.is_quiet:
+            return
         if isinstance(value, (tuple, list)):
             for item in value:
                 self.blur_subnormals(item, roundoff)
         elif isinstance(value, torch.Tensor) and value.dtype is torch.float64 and value.numel():
             normal = smallest_of(self.roundoff if roundoff is None else roundoff)
+            if float(value.amin()) >= normal:
+                return  # what powers give is seldom negative, and one look for all of it is cheaper than three
             below = (value.abs() < normal) & (value != 0)
             if bool(below.any()):
                 erring = torch.where(below, normal, 0.0)
@@ -152,6 +201,10 @@ class Noise:
         return factors[start : start + like.numel()].view(shape)
 
 
+def _roundoff_of(name: str) -> float:
+    return torch.finfo(getattr(torch, name)).eps / 2
+
+
 def _is_dense(value: torch.Tensor) -> bool:
     """No gap and no element twice, in whatever order of dimensions."""
     if value.is_contiguous():
@@ -178,7 +231,7 @@ class Perturbed(Widened):
         self._replay = None if noise.recorded is None else noise.recorded.replay()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kind = rounding_of(func)
+        kind = rounding_in(func, args)
         kwargs = kwargs or {}
         if kind is Rounding.EXACT:
             return self.wide(func, args, kwargs)
@@ -188,11 +241,15 @@ class Perturbed(Widened):
             if step is not None:
                 roundoff, largest = step.roundoff, step.largest
                 args = self._with_casts(args, step.cast)
-        positions, names = written_of(func)
+        positions, names, plain = *written_of(func), name_of(func).rstrip("_")
         if kind is Rounding.REDUCES or kwargs.get("alpha", 1) != 1:
             height = _height(func, args) if kind is Rounding.REDUCES else 1
+            kept = self.noise.of_terms(func, roundoff)
+            added, terms = (-1, roundoff) if kept is None else (ACCUMULATED[name_of(func)], kept)
             args = [
-                value if place in positions else self.noise.perturbed(value, height, roundoff)
+                value
+                if place in positions
+                else self.noise.perturbed(value, *((1, roundoff) if place == added else (height, terms)))
                 for place, value in enumerate(args)
             ]
         result = self.wide(func, args, kwargs)
@@ -206,9 +263,14 @@ class Perturbed(Widened):
         # What was written to is no operand any more.
         if self.noise.overflows and kind is Rounding.REDUCES and not positions and not names:
             poison(func, args, lambda operands: self.wide(func, operands, kwargs), made, largest)
-        if name_of(func).rstrip("_") in POWERS:
+        if plain in POWERS:
             self.noise.blur_subnormals(made, roundoff)
-        self.noise.perturb(made, 1, roundoff)
+        if self.noise.has_steps and name_of(func) == "mul" and isinstance(made, torch.Tensor):
+            self.noise.perturb_rounded(made, roundoff)
+        else:
+            self.noise.perturb(made, 1, roundoff)
+        if self.noise.is_quiet and plain in QUOTIENTS:
+            self.noise.shift(made, roundoff)
         if kind is Rounding.REDUCES:
             self.noise.turn_zeros(made)
         return result

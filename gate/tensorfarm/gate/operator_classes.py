@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tensorfarm.gate.recorded import is_nowhere
 from tensorfarm.gate.rounding import CONTRACTIONS, REDUCTIONS, Rounding, name_of, rounding_of, written_of
 
 ELEMENTWISE, REDUCTION, CONTRACTION = "elementwise", "reduction", "contraction"
@@ -104,7 +105,7 @@ def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     for value in values:
         if isinstance(value, torch.Tensor):
-            found += [value] if value.layout is torch.strided and value.numel() else []
+            found += [value] if value.layout is torch.strided and value.numel() and not is_nowhere(value) else []
         elif isinstance(value, (list, tuple)):
             found += _tensors(value)
     return found

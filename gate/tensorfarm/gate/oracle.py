@@ -18,7 +18,7 @@ from tensorfarm.contract.digest import sha256_json
 from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.refusal import one_line
 from tensorfarm.contract.tensors import storage_sha256, tensor_sha256
-from tensorfarm.gate import between
+from tensorfarm.gate import between, other_streams
 from tensorfarm.gate.calling import Values, differentiable, evaluate, observed
 from tensorfarm.gate.cotangents import cotangents_of, tangents_of
 from tensorfarm.gate.expand import Expanded
@@ -43,6 +43,10 @@ def expectations(
     keys = {trial.name: _content(trial, eager[trial.name]) for trial in asked if trial.depth >= Depth.EXACT}
     # Of trials that the oracle answers alike, the one that asks for most stands for all.
     deepest = {keys[trial.name]: trial for trial in sorted(asked, key=lambda trial: trial.depth) if trial.name in keys}
+    for trial in asked:
+        if trial.name in keys and not _alike(eager[trial.name], eager[deepest[keys[trial.name]].name]):
+            keys[trial.name] += f" {trial.name}"
+            deepest[keys[trial.name]] = trial
     grains = {key: _grain(reference, trial, eager[trial.name]) for key, trial in deepest.items()}
     reference.widen()
     known = {
@@ -55,6 +59,15 @@ def expectations(
         wide = known[keys[trial.name]] if trial.name in keys else [_Wide() for _ in calls]
         found[trial.name] = tuple(_joined(call, value) for call, value in zip(calls, wide, strict=True))
     return found
+
+
+def _alike(calls: Sequence[Expectation], others: Sequence[Expectation]) -> bool:
+    """Whether the original answered both alike; of equal values it may not, where it reads how they lie in memory."""
+    return all(
+        bool(one.eager.report.error) == bool(other.eager.report.error)
+        and not any(_is_another(one, key, value) for key, value in other.eager.tensors.items())
+        for one, other in zip(calls, others, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -72,10 +85,11 @@ class _Grain:
 
 
 def _grain(reference: Reference, trial: Trial, calls: Sequence[Expectation]) -> _Grain:
-    produced = _Produced()
+    produced, begun = _Produced(), other_streams.position()
     runs = _run(reference, trial, calls, produced, wide=False)
-    # What earlier calls gave may be views of what later ones wrote to.
-    unsteady = next((key for key, value in runs[-1][0].items() if _is_another(calls[-1], key, value)), "")
+    unsteady = _unsteady(calls, runs)
+    if not unsteady and other_streams.position() != begun:
+        unsteady = _elsewhere(reference, trial, calls)
     ways = [{key: produced.way_to(value) for key, value in values.items()} for values, _ in runs]
     coarsest = max(produced.found, key=lambda dtype: torch.finfo(dtype).eps, default=_DEFAULT_DTYPE)
     if trial.depth < Depth.BUDGET or len(produced.found) < 2:
@@ -86,10 +100,24 @@ def _grain(reference: Reference, trial: Trial, calls: Sequence[Expectation]) -> 
     return _Grain(coarsest, recording.recorded(), ways, unsteady)
 
 
+def _unsteady(calls: Sequence[Expectation], runs: Sequence[tuple[Mapping[str, torch.Tensor], str]]) -> str:
+    # What earlier calls gave may be views of what later ones wrote to.
+    return next((key for key, value in runs[-1][0].items() if _is_another(calls[-1], key, value)), "")
+
+
+def _elsewhere(reference: Reference, trial: Trial, calls: Sequence[Expectation]) -> str:
+    """An output that hangs on where streams are that the gate does not seed."""
+    for _ in other_streams.positions():
+        found = _unsteady(calls, _run(reference, trial, calls, _Produced(), wide=False))
+        if found:
+            return found
+    return ""
+
+
 def _is_another(first: Expectation, key: str, again: torch.Tensor) -> bool:
     """Whether an output is another one and not the same otherwise rounded: it differs in more than half its digits."""
     seen = first.eager.tensors.get(key)
-    if first.random or seen is None or not key.startswith("output:"):
+    if seen is None or not key.startswith("output:"):
         return False
     if (seen.shape, seen.dtype) != (again.shape, again.dtype) or not (again.is_floating_point() or again.is_complex()):
         return not torch.equal(seen, again.detach())
@@ -175,10 +203,12 @@ def _wide_calls(
     seed: int,
 ) -> list[_Wide]:
     samples = contract.monte_carlo.samples if trial.depth is Depth.BUDGET else 0
-    noise = Noise(torch.finfo(grain.coarsest).eps / 2, seed + contract.monte_carlo.seed, grain.recorded)
+    roundoff = torch.finfo(grain.coarsest).eps / 2
+    noise = Noise(roundoff, seed + contract.monte_carlo.seed, grain.recorded, contract.accumulate)
     with Expanded(grain.coarsest), wide_defaults():
         mode = Widened()
         exact = _run(reference, trial, calls, mode, wide=True)
+        noise.has_steps = mode.jumps
         spreads = [Spread(values) for values, _ in exact]
         for draw in draws(samples, seed, mode.jumps):
             noise.restart(draw.seed, draw.amplification, draw.zero, overflows=draw.overflows)
@@ -209,7 +239,7 @@ def _run(
         try:
             with mode:
                 evaluate(callee, leaves, call.derivative, lambda _, given=eager.cotangents: given, values)
-        except Exception as raised:
+        except (Exception, SystemExit) as raised:
             error = one_line(raised)
         found.append((_kept(values, callee, leaves) if wide else values.tensors, error))
     return found
@@ -229,7 +259,12 @@ def _kept(values: Values, callee: ModuleCallee, leaves: Mapping[str, Any]) -> di
 
 
 def _joined(eager: Expectation, wide: _Wide) -> Expectation:
-    found = replace(eager, exact=wide.exact, sigma=wide.sigma, oracle_error=wide.error)
+    shapes = {key: value.shape for key, value in eager.eager.tensors.items()}
+    other = next((key for key, value in wide.exact.items() if shapes.get(key, value.shape) != value.shape), "")
+    if other and not wide.error:
+        wide = replace(wide, error=f"{other.replace(':', ' ')} comes in another shape there")
+    exact, sigma = ({}, {}) if other else (wide.exact, wide.sigma)
+    found = replace(eager, exact=exact, sigma=sigma, oracle_error=wide.error)
     return replace(found, made_by=wide.way, unsteady=wide.unsteady)
 
 

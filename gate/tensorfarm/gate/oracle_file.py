@@ -32,9 +32,15 @@ class OracleFile:
     path: Path
     shared: bool
 
-    def believed(self, sha256: str, compute: Callable[[], Expectations]) -> Expectations:
-        """The expectations with these bytes. Where the file is gone or holds others it is computed and put right."""
-        found = self._read(sha256)
+    def believed(
+        self,
+        sha256: str,
+        compute: Callable[[], Expectations],
+        wants: Callable[[str, int], bool] = lambda name, number: True,
+    ) -> Expectations:
+        """The expectations with these bytes, of calls that are wanted. Where the file is gone or holds others it is
+        computed and put right."""
+        found = self._read(sha256, wants)
         if found is None:
             found = compute()
             with self._open_folder():
@@ -56,9 +62,9 @@ class OracleFile:
                 sha256 = self._saved(made)
         return {name: tuple(call.cotangents for call in calls) for name, calls in made.items()}, sha256, False
 
-    def _read(self, sha256: str) -> Expectations | None:
+    def _read(self, sha256: str, wants: Callable[[str, int], bool]) -> Expectations | None:
         try:
-            return expectation.load(self.path, sha256)
+            return expectation.load(self.path, sha256, wants)
         except Refusal:
             return None
 

@@ -60,11 +60,11 @@ def past_its_limit(contract: NumericalContract, kind: str = "output") -> Change:
 
 
 def _searched(place: torch.Tensor, plain: Expected) -> Iterator[tuple[torch.Tensor, Expected]]:
-    """The first rows alone where they hold a block: one element is wanted, and there may be a billion."""
-    rows = BLOCK * len(place) // place.numel() if place.dim() else 0
-    if 0 < rows < len(place):
-        sigma = None if plain.sigma is None else plain.sigma[:rows]
-        yield place[:rows], Expected(plain.eager[:rows], plain.exact[:rows], sigma)
+    """The first block alone where there are more: one element is wanted, and there may be a billion."""
+    if place.numel() > BLOCK and place.is_contiguous():
+        sigma = None if plain.sigma is None else plain.sigma.reshape(-1)[:BLOCK]
+        first = Expected(plain.eager.reshape(-1)[:BLOCK], plain.exact.reshape(-1)[:BLOCK], sigma)
+        yield place.view(-1)[:BLOCK], first
     yield place, plain
 
 

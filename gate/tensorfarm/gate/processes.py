@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tensorfarm.contract.exchange import REPORT
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.gate.child import Ended, refusal_in, run_child
 from tensorfarm.gate.devices import present
 from tensorfarm.gate.step import CASE
 from tensorfarm.gate.subject.scratch import SCRATCH
@@ -22,15 +21,22 @@ SUBJECT_SECONDS = 300.0
 
 
 def judged(name: str, folder: Path, python_path: Sequence[str] = ()) -> dict[str, Any]:
-    """Run a judge's step and return what it left. A judge's death is broken machinery and is raised as a Refusal."""
+    """Run a judge's step and return what it left. What it refuses is raised again; so is its death, which is the
+    original's doing where it is not broken machinery: nothing else of the user's runs there."""
+    place = folder / f"{name}.json"
+    # Whatever lies there is not this step's: a subject may have laid it.
+    place.unlink(missing_ok=True)
     ended = started(name, folder, python_path, None, {})
-    if ended.returncode:
-        lines = ended.stderr.strip().splitlines()
+    refusal = refusal_in(place)
+    if refusal is not None:
+        raise refusal
+    if ended.returncode or not place.is_file():
         raise Refusal(
-            lines[-1] if lines and ended.returncode > 0 else f"the judge's step {name} ended with {ended.returncode}",
-            next_step=f'for all of it run "python -m tensorfarm.gate.step {name} {folder}"',
+            f"the judge's step {name} ended without an answer: {ended.death}",
+            limit="the original's own code runs in that process",
+            next_step="call the original on its own with its inputs and mend it; report this where that works",
         )
-    return json.loads((folder / f"{name}.json").read_text())
+    return json.loads(place.read_text())
 
 
 def subject_death(
@@ -43,12 +49,14 @@ def subject_death(
     """Run one session of the subject; None where it lived, else how it died."""
     try:
         ended = started("run", folder, python_path, seconds, environment or {}, session)
-    except subprocess.TimeoutExpired:
-        return {"kind": "timeout", "message": f"no answer within {seconds:g} seconds"}
     finally:
         # One that died has left it.
         shutil.rmtree(folder / (session or MAIN.name) / SCRATCH, ignore_errors=True)
-    return death_of(ended.returncode)
+    if ended.returncode is None:
+        return {"kind": "timeout", "message": f"no answer within {seconds:g} seconds"}
+    if not ended.returncode and not (folder / (session or MAIN.name) / REPORT).is_file():
+        return {"kind": "exit", "message": f"{ended.death}, before it had answered"}
+    return death_of(ended.returncode, ended.said)
 
 
 def run_sessions(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,24 +89,24 @@ def started(
     seconds: float | None,
     environment: Mapping[str, str],
     session: str = "",
-) -> subprocess.CompletedProcess[str]:
+) -> Ended:
     # This process's own search path, so that an isolated interpreter's children see what it sees and no more.
-    code = f"import sys; sys.path[:] = {[*python_path, *sys.path]!r}; from tensorfarm.gate import step"
+    code = f"import sys; sys.path[:] = {[*python_path, *sys.path]!r}; from tensorfarm.gate import child, step"
     command = [
         sys.executable,
         *_isolation(),
         "-c",
-        f"{code}; sys.exit(step.main({name!r}, step.Path({str(folder)!r}), {session!r}))",
+        f"{code}; child.leave_with(lambda: step.main({name!r}, step.Path({str(folder)!r}), {session!r}))",
     ]
-    full = {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=full)
+    return run_child(command, seconds, environment)
 
 
-def death_of(returncode: int) -> dict[str, str] | None:
-    """How a process that ended with ``returncode`` (negative for a signal) died; None where it did not."""
-    if returncode < 0:
-        return {"kind": "signal", "message": signal.Signals(-returncode).name}
-    return {"kind": "exit", "message": f"exit code {returncode}"} if returncode else None
+def death_of(returncode: int, said: str = "") -> dict[str, str] | None:
+    """How a process that ended with ``returncode`` (negative for a signal) died; None where it did not. ``said`` is
+    what it printed last."""
+    if not returncode:
+        return None
+    return {"kind": "signal" if returncode < 0 else "exit", "message": Ended(returncode, said).death}
 
 
 def _isolation() -> list[str]:

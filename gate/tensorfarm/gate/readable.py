@@ -6,36 +6,53 @@ Invariant: nothing that failed is left out without being counted.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.attestation import IN_PLACE, Certificate
 from tensorfarm.gate.finding import Finding
-from tensorfarm.gate.severity import Severity, severity_of, worst_first
+from tensorfarm.gate.severity import Severity, Wrong, severity_of, worst_first
 
 _MOST = 8  # findings that are spelt out
 _INDENT = " " * 4
+_OTHER_NUMBERS = (
+    "it draws other random numbers than the original, which this contract does not allow: judge the program in eval(), "
+    "set torch._inductor.config.fallback_random, or declare rng.policy seeded_own_stream in the contract"
+)
+# What the second oracle adds to a message: ``second_oracle.tie_break``.
+_TIE_BREAK = re.compile(r"; ((?:at \[[^]]*\]|there) the original errs by .*?)(?= \(and \d+ more findings\)$|$)")
 
 
 def readable(certificate: Certificate, reproduce: str = "", most: int = _MOST) -> str:
     """Several lines. ``reproduce`` is a command or a piece of Python that judges the same again."""
     wrong = worst_first(certificate.findings)
     lines = [headline(certificate), *summary(certificate)]
-    for severity, finding in wrong[:most]:
-        lines += ["", f"{severity.upper()} {finding.check_name}: {finding.what}", *_indented(details(finding))]
+    for one in wrong[:most]:
+        title = f"{one.severity.upper()} {one.finding.check_name}: {one.finding.what}"
+        lines += ["", title, *_indented(details(one))]
     if len(wrong) > most:
-        left = Counter(severity.value for severity, _ in wrong[most:])
-        lines += ["", f"and {_counted(left)} more: " + ", ".join(_checks(finding for _, finding in wrong[most:]))]
+        lines += ["", f"and {left_out(wrong[most:])}"]
     if reproduce:
         lines += ["", "to see it again:", *_indented(reproduce.splitlines())]
     return "\n".join(lines)
 
 
+def left_out(wrong: Sequence[Wrong]) -> str:
+    """``3 critical more: gradient 2, layouts 1``."""
+    severities, checks = Counter[str](), Counter[str]()
+    for one in wrong:
+        severities[one.severity.value] += 1 + len(one.others)
+        checks[one.finding.check_name] += 1 + len(one.others)
+    return f"{_counted(severities)} more: " + ", ".join(f"{name} {count}" for name, count in checks.items())
+
+
 def headline(certificate: Certificate) -> str:
-    """``conformance_failure (forward): forward: output 0[3]: …``."""
+    """``conformance_failure (forward): forward: output 0[3]: …``. What the original errs by comes with the details."""
     kind = f" ({certificate.kind})" if certificate.kind else ""
-    return f"{certificate.outcome}{kind}" + (f": {certificate.message}" if certificate.message else "")
+    told = _TIE_BREAK.sub("", certificate.message)
+    return f"{certificate.outcome}{kind}" + (f": {told}" if told else "")
 
 
 def summary(certificate: Certificate) -> list[str]:
@@ -50,17 +67,29 @@ def summary(certificate: Certificate) -> list[str]:
     counts = [_counted(rated)] if rated else []
     counts += [f"{passed} passed ({elements:,} elements)"]
     counts += [f"{skipped} did not apply"] if skipped else []
-    return [
+    lines = [
         ", ".join(counts),
         f"level {certificate.level}, seed {certificate.seed}, contract {str(told.get('contract', ''))[:12]}, "
         f"torch {told.get('torch', '')}, judged {where}",
     ]
+    return [*lines, _OTHER_NUMBERS] if any(map(_draws_others, found)) else lines
 
 
-def details(finding: Finding) -> list[str]:
-    """The worst element where there is one, else what happened; then the limit, and on which inputs it was."""
-    told = _worst_element(finding) if finding.n_bad else finding.message or finding.status.value
-    return [told, *_limit(finding), f"inputs: {inputs_of(finding)}"]
+def _draws_others(finding: Finding) -> bool:
+    """``rng`` asks where the generator is after a call only where a contract wants the original's numbers."""
+    return (finding.check_name, finding.status) == ("rng", Status.FAIL) and finding.what.startswith("stream after")
+
+
+def details(wrong: Wrong) -> list[str]:
+    """The worst element where there is one, else what happened; what the original errs by there; the limit; and on
+    which inputs it was."""
+    finding = wrong.finding
+    told = finding.message or finding.status.value
+    tie_break = _TIE_BREAK.search(told)
+    lines = [_worst_element(finding) if finding.n_bad else _TIE_BREAK.sub("", told)]
+    lines += [tie_break[1]] if tie_break else []
+    also = f"; the worst of {1 + len(wrong.others)} such inputs" if wrong.others else ""
+    return [*lines, *_limit(finding), f"inputs: {inputs_of(finding)}{also}"]
 
 
 def inputs_of(finding: Finding) -> str:
@@ -82,7 +111,7 @@ def _worst_element(finding: Finding) -> str:
 def _limit(finding: Finding) -> list[str]:
     if not finding.n_elements:
         return []
-    sharp = f", which leaves {finding.digits:.1f} decimal digits" if math.isfinite(finding.digits) else ""
+    sharp = f", which leaves {max(finding.digits, 0):.1f} decimal digits" if math.isfinite(finding.digits) else ""
     limit = f"limit {finding.limit_abs:.3g}{sharp}" if finding.limit_abs else "no error at all is allowed"
     return [f"{limit}; {finding.n_bad} of {finding.n_elements} elements are off"]
 
@@ -93,7 +122,3 @@ def _indented(lines: list[str]) -> list[str]:
 
 def _counted(rated: Counter[str]) -> str:
     return ", ".join(f"{rated[severity.value]} {severity}" for severity in Severity if rated[severity.value])
-
-
-def _checks(findings: Iterator[Finding]) -> list[str]:
-    return [f"{name} {count}" for name, count in Counter(finding.check_name for finding in findings).items()]

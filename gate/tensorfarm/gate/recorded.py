@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tensorfarm.gate.rounding import Rounding, name_of, rounding_of
+from tensorfarm.gate.rounding import Rounding, name_of, rounding_in
 
 _CASTS = frozenset({"_to_copy", "copy_"})
 _BY_ROUNDOFF = {
@@ -38,6 +38,11 @@ class Step:
 def largest_of(roundoff: float) -> float:
     """The largest finite number of the floating dtype with this roundoff; infinite where none has it."""
     return _BY_ROUNDOFF[roundoff].max if roundoff in _BY_ROUNDOFF else math.inf
+
+
+def dtype_of(roundoff: float) -> torch.dtype:
+    """The floating dtype with this roundoff; float64 where none has it."""
+    return getattr(torch, _BY_ROUNDOFF[roundoff].dtype) if roundoff in _BY_ROUNDOFF else torch.float64
 
 
 def smallest_of(roundoff: float) -> float:
@@ -101,7 +106,7 @@ class Recording(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = name_of(func)
-        kind = rounding_of(func)
+        kind = rounding_in(func, args)
         if kind is not Rounding.EXACT:
             cast = tuple((place, size) for place, value in enumerate(args) if (size := self._cast_size(value)))
             # What writes to a list of tensors gives none back.
@@ -117,14 +122,21 @@ class Recording(TorchDispatchMode):
         return result
 
     def _cast_size(self, value: Any) -> float:
-        if not isinstance(value, torch.Tensor) or not self._narrowed:
+        if not isinstance(value, torch.Tensor) or not self._narrowed or is_nowhere(value):
             return 0.0
         return self._narrowed.get(value.untyped_storage().data_ptr(), (0.0, None))[0]
 
     def _follow(self, result: Any, size: float) -> None:
         for value in _tensors([result]) if size else ():
+            if is_nowhere(value):
+                continue
             storage = value.untyped_storage()
             self._narrowed[storage.data_ptr()] = (size, storage)
+
+
+def is_nowhere(value: torch.Tensor) -> bool:
+    """What forward-mode differentiation makes zeros and their shapes of holds no numbers."""
+    return value.is_meta or value._is_zerotensor()
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:

@@ -22,6 +22,7 @@ from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.structure import structure_text
 from tensorfarm.contract.tensors import tensor_sha256
 from tensorfarm.gate.calling import Returned
+from tensorfarm.gate.kept_module import KeptModules, named_tensors
 from tensorfarm.gate.setting import Leaf
 from tensorfarm.gate.variant import varied
 from tensorfarm.gate.widen import default_dtype, widened
@@ -75,13 +76,12 @@ class Reference:
         self._names = (parameter_names, buffer_names)
         self._wide = False
         self._default = torch.get_default_dtype()
-        self._module: torch.nn.Module | None = None
-        self._state: dict[str, torch.Tensor] = {}
+        self._held: tuple[torch.nn.Module, KeptModules] | None = None
 
     def widen(self) -> None:
         """From here on parameters and buffers are float64, complex ones complex128."""
         self._wide = True
-        self._module = None
+        self._held = None
 
     def unwidened(self) -> Reference:
         """Another that makes the original's callees in their own dtypes."""
@@ -130,16 +130,12 @@ class Reference:
         return module
 
     def _restored(self) -> torch.nn.Module:
-        if self._module is None:
-            self._module = self._built()
-            self._state = {name: value.detach().clone() for name, value in named_tensors(self._module).items()}
-            return self._module
-        places = named_tensors(self._module)
-        with torch.no_grad():
-            for name, value in self._state.items():
-                if not torch.equal(places[name], value):
-                    places[name].copy_(value)
-        return self._module
+        if self._held is None:
+            module = self._built()
+            self._held = module, KeptModules([module])
+        module, kept = self._held
+        kept.put_back()
+        return module
 
 
 def reference_of_program(program: Program) -> Reference:
@@ -204,17 +200,6 @@ def _leaf(path: str, value: Any) -> Leaf:
     if isinstance(value, torch.Tensor):
         return Leaf(name, value.detach(), None, value.requires_grad)
     return Leaf(name, None, value)
-
-
-def named_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Every tensor of the module that has a qualified name, tied ones under each of theirs."""
-    found: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
-    found |= dict(module.named_buffers(remove_duplicate=False))
-    for prefix, part in module.named_modules():
-        for name, value in vars(part).items():
-            if isinstance(value, torch.Tensor):
-                found[f"{prefix}.{name}" if prefix else name] = value
-    return found
 
 
 def _fresh(inputs: Mapping[str, torch.Tensor], wide: bool) -> dict[str, torch.Tensor]:

@@ -6,24 +6,26 @@ that move, select or compare values are; one that sums several terms must be nam
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import cache
 from typing import Any
 
 _MOVEMENT = """
 _copy_from _local_scalar_dense _pin_memory _to_copy _unsafe_view _upsample_nearest_exact1d _upsample_nearest_exact2d
-_upsample_nearest_exact3d abs amax amin arange argmax argmin argsort as_strided_scatter bernoulli bitwise_and
-bitwise_not cat ceil channel_shuffle clamp clamp_max clamp_min clone complex constant_pad_nd copy copysign
-count_nonzero cummax cummin detach diagonal_scatter embedding empty empty_like empty_strided eq expand_copy eye fill
-flip floor fmax fmin frac full full_like gather ge gt hardtanh hardtanh_backward index index_fill index_select isinf
-isnan isneginf isposinf kthvalue le lift lift_fresh lift_fresh_copy logical_not lt masked_fill masked_scatter
-masked_select max max_pool2d_with_indices max_pool3d_with_indices maximum median min minimum mode narrow_copy ne neg
-new_empty new_empty_strided new_full new_ones new_zeros nonzero normal one_hot ones ones_like permute_copy
-pixel_shuffle pixel_unshuffle rand randint randn reflection_pad1d reflection_pad2d reflection_pad3d relu repeat
-replication_pad1d replication_pad2d replication_pad3d resolve_conj resolve_neg roll round scalar_tensor scatter
-select_backward select_scatter sgn sign signbit slice_backward slice_scatter sort stack swapaxes take threshold
-threshold_backward topk tril triu trunc unbind_copy unfold uniform upsample_nearest1d upsample_nearest2d
-upsample_nearest3d view_copy where zeros zeros_like
+_upsample_nearest_exact3d abs amax amin aminmax arange argmax argmin argsort as_strided_scatter bernoulli bitwise_and
+bitwise_not cat ceil channel_shuffle clamp clamp_max clamp_min clone complex constant_pad_nd copy copysign count_nonzero
+cummax cummin detach diagonal_scatter embedding empty empty_like empty_strided eq expand_copy eye fill flip floor fmax
+fmin frac full full_like gather ge gt hardtanh hardtanh_backward index index_fill index_select isinf isnan isneginf
+isposinf kthvalue le lift lift_fresh lift_fresh_copy logical_not lt masked_fill masked_scatter masked_select max
+max_pool2d_with_indices max_pool3d_with_indices maximum median min minimum mode nanmedian narrow_copy ne neg new_empty
+new_empty_strided new_full new_ones new_zeros nonzero normal one_hot ones ones_like permute_copy pixel_shuffle
+pixel_unshuffle rand randint randn reflection_pad1d reflection_pad2d reflection_pad3d relu repeat replication_pad1d
+replication_pad2d replication_pad3d resolve_conj resolve_neg roll round scalar_tensor scatter select_backward
+select_scatter sgn sign signbit slice_backward slice_scatter sort stack swapaxes take threshold threshold_backward topk
+tril triu trunc unbind_copy unfold uniform upsample_nearest1d upsample_nearest2d upsample_nearest3d view_copy where
+zeros zeros_like
 """
 _SUMS = """
 _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _adaptive_avg_pool3d _adaptive_avg_pool3d_backward
@@ -59,6 +61,9 @@ special_bessel_y0 special_bessel_y1 special_erfcx special_i1 special_i1e special
 """
 # Overloads that round though the operator of that name only moves or chooses.
 _ROUNDING_FORMS = ("decimals", "reduce", "value_reduce")
+# Sums, unless they are told to select.
+_AS_TOLD = frozenset({"index_reduce", "linalg_vector_norm", "norm", "scatter_reduce"})
+_SELECTIONS = frozenset({"amax", "amin", math.inf, -math.inf})
 # Weighted sums whose weights come from rounded coordinates.
 RESAMPLING = ("upsample_", "grid_sampler_")
 # Operators that make subnormal numbers of ordinary ones, where their absolute error is no longer their own size's.
@@ -110,6 +115,16 @@ def rounding_of(func: Any) -> Rounding:
     reduces = plain in CONTRACTIONS or plain in REDUCTIONS or plain in INNER
     reduces = reduces or plain.lstrip("_").startswith(_LINEAR_ALGEBRA)
     return Rounding.REDUCES if reduces else Rounding.ROUNDS
+
+
+def rounding_in(func: Any, args: Sequence[Any]) -> Rounding:
+    """How this call rounds: a scatter or a norm sums or selects as it is told."""
+    selects = name_of(func).rstrip("_") in _AS_TOLD and any(told in _SELECTIONS for told in args[1:] if _is_word(told))
+    return Rounding.EXACT if selects else rounding_of(func)
+
+
+def _is_word(told: Any) -> bool:
+    return isinstance(told, (str, float))
 
 
 @cache

@@ -32,7 +32,7 @@ from tensorfarm.gate.trial import Trial
 
 # The derivative families and the rest compare what these two have compared before, or compare no rounded values.
 _KINDS = {forward.NAME: "output", gradient.NAME: "gradient"}
-_OPEN = (Status.FAIL, Status.UNDECIDABLE)
+OPEN = (Status.FAIL, Status.UNDECIDABLE)
 # Times the error of whichever of the two errs more: within it the subject is as exact as the program.
 _MARGIN = 4.0
 
@@ -45,7 +45,7 @@ def with_tie_breaks(findings: Sequence[Finding], evidence: Evidence, reference: 
     answers: dict[str, list[Observation]] = {}
     found: list[Finding] = []
     for finding in findings:
-        asked = _asked(finding, evidence) if finding.status in _OPEN and finding.check_name in _KINDS else None
+        asked = _asked(finding, evidence) if finding.status in OPEN and finding.check_name in _KINDS else None
         if asked is None:
             found.append(finding)
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -35,7 +35,8 @@ class Facts:
 
     ``isolated``: it runs in processes of its own. ``trainable``: it has a backward pass. ``module``: it holds
     parameters under qualified names that can be swapped between calls. ``guarded``: it looks at its inputs anew at each
-    call, as ``torch.compile`` does. ``secretive``: it may keep tensors between calls that cannot be looked at.
+    call, as ``torch.compile`` does. ``dynamo``: TorchDynamo traced it. ``secretive``: it may keep tensors between calls
+    that cannot be looked at.
     """
 
     kind: str
@@ -45,13 +46,14 @@ class Facts:
     trainable: bool = True
     module: bool = False
     guarded: bool = False
+    dynamo: bool = False
     secretive: bool = False
 
 
 @dataclass(frozen=True)
 class Setting:
     """``mode`` is ``inference`` or ``training``. ``only`` names the families that are asked; empty for all of the
-    level's."""
+    level's. ``drawn`` keeps what was drawn from these inputs: several families ask for the same."""
 
     contract: NumericalContract
     leaves: tuple[Leaf, ...]
@@ -60,6 +62,7 @@ class Setting:
     level: Level
     seed: int
     only: frozenset[str] = frozenset()
+    drawn: dict[Any, Any] = field(default_factory=dict[Any, Any], init=False, repr=False, compare=False)
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:

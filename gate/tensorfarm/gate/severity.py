@@ -6,6 +6,7 @@ Invariant: a wrong number, gradient or write that nobody is told of is never any
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
 from tensorfarm.contract.outcome import Status
@@ -46,8 +47,35 @@ def _is_minor(finding: Finding) -> bool:
     return all(part.startswith(_MINOR_WORDS) for part in told)
 
 
-def worst_first(findings: Iterable[Finding]) -> list[tuple[Severity, Finding]]:
-    """Everything that is wrong: by severity, then by how far over its limit; in the order of the checks where alike."""
-    rated = [(severity, finding) for finding in findings if (severity := severity_of(finding)) is not None]
-    order = list(Severity)
-    return sorted(rated, key=lambda item: (order.index(item[0]), -item[1].observed_over_limit))
+@dataclass(frozen=True)
+class Wrong:
+    """What a check has against one thing: the worst finding of it, and those ``others`` that say the same of it on
+    other inputs."""
+
+    severity: Severity
+    finding: Finding
+    others: tuple[Finding, ...]
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Wrong]:
+    """Everything that is wrong: by severity, then in the order of the checks, since a wrong output explains its
+    gradients; of each check what is farthest over its limit first."""
+    order, ranks = list(Severity), dict[str, int]()
+    groups: dict[tuple[Severity, str, str], list[Finding]] = {}
+    for finding in findings:
+        ranks.setdefault(finding.check_name, len(ranks))
+        severity = severity_of(finding)
+        if severity is not None:
+            groups.setdefault((severity, finding.check_name, finding.what), []).append(finding)
+    found: list[Wrong] = []
+    for (severity, _, _), said in groups.items():
+        worst, *others = sorted(said, key=lambda finding: -finding.observed_over_limit)
+        found.append(Wrong(severity, worst, tuple(others)))
+    return sorted(
+        found,
+        key=lambda one: (
+            order.index(one.severity),
+            ranks[one.finding.check_name],
+            -one.finding.observed_over_limit,
+        ),
+    )

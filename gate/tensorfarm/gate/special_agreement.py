@@ -1,7 +1,8 @@
 """What a comparison of values cannot see: where NaN, infinities, subnormals and zeros of either sign must stand.
 
 ``-0.0 == 0.0``, and a flushed subnormal is within most tolerances. Invariant: a special value is required only where
-the eager original and the rounded oracle agree on it, and no rounding inside the program changes it.
+the eager original and the rounded oracle agree on it, and no rounding inside the program changes it; a finite one only
+where the original has a digit of it right.
 """
 
 from __future__ import annotations
@@ -79,26 +80,24 @@ def _rules(
     rounded = exact.to(seen.dtype)
     stable = torch.ones_like(seen, dtype=torch.bool) if sigma is None else ~sigma.isinf()
     alike = stable & same(eager, rounded)
+    rule = Rule(budget, seen.dtype)
+    ordinary = stable & eager.isfinite() & rounded.isfinite() & ~rule.lost(eager, exact, sigma)
     rules: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     if contract.nan_positions:
         rules["a NaN was lost"] = (alike & rounded.isnan(), ~seen.isnan())
-        rules["a NaN was made"] = (stable & _ordinary(eager, rounded) & seen.isnan(), seen.isnan())
+        rules["a NaN was made"] = (ordinary & seen.isnan(), seen.isnan())
     if contract.inf_positions:
         rules["an infinity was lost"] = (alike & rounded.isinf(), seen != rounded)
-        rules["an infinity was made"] = (stable & _ordinary(eager, rounded) & seen.isinf(), seen.isinf())
+        rules["an infinity was made"] = (ordinary & seen.isinf(), seen.isinf())
     if contract.signed_zero == "exact":
         zero = (eager == 0) & (rounded == 0) & (eager.signbit() == rounded.signbit())
         zero = zero if sigma is None else zero & (sigma == 0)
         rules["a zero of the other sign"] = (zero, (seen == 0) & (seen.signbit() != eager.signbit()))
     if contract.subnormals == "preserve":
-        limit = Rule(budget, seen.dtype).limit(exact, sigma)
-        small = (rounded.abs() < torch.finfo(seen.dtype).smallest_normal) & (exact.abs() > limit) & (eager != 0)
+        small = rounded.abs() < torch.finfo(seen.dtype).smallest_normal
+        small &= (exact.abs() > rule.limit(exact, sigma)) & (eager != 0)
         rules["a subnormal was flushed to zero"] = (small, seen == 0)
     return rules
-
-
-def _ordinary(eager: torch.Tensor, rounded: torch.Tensor) -> torch.Tensor:
-    return eager.isfinite() & rounded.isfinite()
 
 
 def _is_ordinary(value: torch.Tensor) -> bool:

@@ -1,6 +1,7 @@
 """One step of a gate run as a process of its own: ``python -m tensorfarm.gate.step NAME FOLDER [SESSION]``.
 
-The folder holds ``case.json``, the request that every step is given; the step leaves its result in ``NAME.json``.
+The folder holds ``case.json``, the request that every step is given; the step leaves its result in ``NAME.json``, or
+what it refuses.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.gate.child import leave_refusal
 
 CASE = "case.json"
 FUNCTIONS = {
@@ -32,7 +34,7 @@ def main(name: str, folder: Path, session: str = "") -> int:
         result: dict[str, Any] = getattr(importlib.import_module(module), function)(request)
     except Refusal as refusal:
         print(refusal, file=sys.stderr)
-        return refusal.exit_code
+        return leave_refusal(folder / f"{name}.json", refusal)
     (folder / f"{name}.json").write_text(json.dumps(result))
     return 0
 

@@ -26,7 +26,11 @@ def varied(module: torch.nn.Module, variant: str) -> torch.nn.Module:
 
 
 class Identity(torch.nn.Module):
-    """Every input and every output passes through operations that change no bit: a copy, and a product with one."""
+    """Every input and every output passes through operations that change no bit: a copy, and its sign turned twice.
+
+    A product with one would change none either, but it is an operation that rounds: with its noise no two values that
+    are equal stay so, and gradients of extrema at ties could not be decided.
+    """
 
     def __init__(self, original: torch.nn.Module) -> None:
         super().__init__()
@@ -92,7 +96,7 @@ VARIANTS: Mapping[str, Callable[[torch.nn.Module], torch.nn.Module]] = {
 
 def _same(value: torch.Tensor) -> torch.Tensor:
     copied = value.clone()
-    return copied * 1 if value.is_floating_point() or value.is_complex() else copied
+    return copied.neg().neg() if value.is_floating_point() or value.is_complex() else copied
 
 
 def _mapped(change: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:

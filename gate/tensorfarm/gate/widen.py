@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tensorfarm.gate.bits import Bits, reads_bits
 from tensorfarm.gate.rounding import is_step, name_of
 
 _WIDE: dict[torch.dtype, torch.dtype] = {
@@ -41,6 +42,7 @@ class Widened(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.jumps = False
+        self._bits = Bits()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -56,6 +58,12 @@ class Widened(TorchDispatchMode):
             return None
         if not self.jumps and (traits.has_steps or (traits.casts and _is_discrete(kwargs.get("dtype")))):
             self.jumps = any(isinstance(value, torch.Tensor) and value.is_floating_point() for value in args)
+        if traits.writes:
+            self._bits.refuse_written((*args, *kwargs.values()))
+        read = self._bits.viewed(func, *args) if traits.reads_bits else None
+        if read is not None:
+            self.jumps = True
+            return read
         if kwargs:
             kwargs = {key: _wide_argument(value, traits.writes) for key, value in kwargs.items()}
         return func(*[_wide_argument(value, traits.writes) for value in args], **kwargs)
@@ -69,12 +77,17 @@ class _Traits:
     writes: bool
     has_steps: bool
     casts: bool
+    reads_bits: bool
 
 
 @cache
 def _traits(func: Any) -> _Traits:
     return _Traits(
-        func._schema.name == _METADATA_ASSERTION, func._schema.is_mutable, is_step(func), name_of(func) == "_to_copy"
+        func._schema.name == _METADATA_ASSERTION,
+        func._schema.is_mutable,
+        is_step(func),
+        name_of(func) == "_to_copy",
+        reads_bits(func),
     )
 
 

@@ -14,6 +14,7 @@ from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.inputs.outside import outside_declared
+from tensorfarm.gate.opaque import holds_tensors
 from tensorfarm.gate.setting import Setting
 
 NAME = "witness"
@@ -42,6 +43,13 @@ def unfit_answers(contract: NumericalContract, example: Sequence[Expectation]) -
         if report.error:
             continue
         outputs = expected.eager.named("output")
+        unseen = next((item for item in report.literals.items() if holds_tensors(item[1])), None)
+        if unseen is not None:
+            message = (
+                f"output {unseen[0]} of the original is {unseen[1]}, and what is in them cannot be compared; return "
+                "them themselves, or register the class by torch.export.register_dataclass or torch.utils._pytree"
+            )
+            return [Finding(NAME, "original", Status.NOT_RUN, message)]
         if not outputs and not expected.changed:
             kinds = ", ".join(sorted({str(value) for value in report.literals.values()})) or "nothing"
             message = f"the original returns no tensor ({kinds}), so there is no value to compare"

@@ -19,7 +19,7 @@ from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, failed, inapplicable
 from tensorfarm.gate.inputs import example
 from tensorfarm.gate.observation import Observation
-from tensorfarm.gate.planted import budget_of, past_its_limit
+from tensorfarm.gate.planted import budget_of, copied, next_value, past_its_limit
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import MAIN, Depth, Derivative, Session, Trial
 
@@ -40,13 +40,13 @@ def trials(setting: Setting) -> list[Trial]:
 
 
 def repeated(setting: Setting) -> Trial:
-    """Three calls of one subject with the example's inputs; the last one starts the random stream elsewhere, and asks
-    for gradients at the full level alone."""
-    first = example.trial(setting).calls[0]
-    last = replace(first, seed=setting.seed + 1)
-    if setting.level < Level.FULL:
-        last = replace(last, derivative=Derivative.NONE)
-    return Trial(REPEAT, (first, first, last), Depth.EAGER)
+    """Two calls of one subject with the example's inputs, which with the example make three runs. The first starts the
+    random stream elsewhere, and asks for gradients at the full level alone; the second is the example's again."""
+    again = example.trial(setting).calls[0]
+    elsewhere = replace(again, seed=setting.seed + 1)
+    if setting.level < Level.FULL and again.derivative is not Derivative.NONE:
+        elsewhere = replace(elsewhere, derivative=Derivative.GRAPH)
+    return Trial(REPEAT, (elsewhere, again), Depth.EAGER)
 
 
 def check(evidence: Evidence) -> list[Finding]:
@@ -70,8 +70,8 @@ def canary(evidence: Evidence) -> Evidence | None:
     wanted, given = evidence.expected.get(REPEAT, ()), evidence.ran(REPEAT)
     asked = [
         (number, key)
-        for number in range(1, min(len(wanted), len(given)))
-        for key in _repeating(wanted[0].eager, wanted[number].eager)
+        for number in range(min(len(wanted), len(given)))
+        for key in _repeating(evidence.expected[example.NAME][0].eager, wanted[number].eager)
         if key in given[number].tensors
     ]
     # What is held to bits comes first: its change is the smaller one.
@@ -100,18 +100,14 @@ def _held_to_bits(evidence: Evidence, key: str) -> bool:
 
 
 def _within_process(evidence: Evidence) -> Iterator[Finding]:
-    """The repeated calls with the first of them, and that one with the example's call of a fresh subject."""
+    """Each of the repeated calls with the example's call of a fresh subject."""
     trial = evidence.trials.get(REPEAT)
-    wanted, given = evidence.expected.get(REPEAT, ()), evidence.ran(REPEAT)
-    if trial is None or not wanted or not given:
+    if trial is None:
         return
-    for number in range(1, min(len(wanted), len(given))):
-        eager = (wanted[0].eager, wanted[number].eager)
-        for finding in _alike(evidence, eager, (given[0], given[number]), f"run {number + 1}"):
-            yield finding.at(trial)
-    for _, expected, seen in evidence.pairs(example.NAME):
-        for finding in _alike(evidence, (expected.eager, wanted[0].eager), (seen, given[0]), "a fresh subject"):
-            yield finding.at(trial)
+    for number, wanted, given in evidence.pairs(REPEAT):
+        for _, expected, seen in list(evidence.pairs(example.NAME))[:1]:
+            for finding in _alike(evidence, (expected.eager, wanted.eager), (seen, given), f"run {number + 2}"):
+                yield finding.at(trial)
 
 
 def _between_processes(evidence: Evidence) -> Iterator[Finding]:
@@ -171,11 +167,8 @@ def _repeating(eager: Observation, again: Observation) -> list[str]:
 
 
 def _nudged(value: torch.Tensor) -> torch.Tensor | None:
-    """The tensor with its first element moved by the smallest step of its dtype; a boolean has no such step."""
-    if not value.numel() or value.dtype is torch.bool:
-        return None
-    changed = value.detach().resolve_conj().resolve_neg().clone()
+    """The tensor with one element that can be moved at the next number of its dtype; None of NaN and infinities."""
+    changed = copied(value)
     real = torch.view_as_real(changed) if changed.is_complex() else changed
-    first = real[(0,) * real.dim()]
-    first.copy_(torch.nextafter(first, first + 1) if real.is_floating_point() else first + 1)
-    return changed
+    moved = next_value(real, torch.ones_like(real, dtype=torch.bool))
+    return None if moved is None else changed.copy_(torch.view_as_complex(moved) if changed.is_complex() else moved)

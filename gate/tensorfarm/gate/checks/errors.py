@@ -2,12 +2,14 @@
 is answered.
 
 An answer from an invalid program is silent. Which exception is raised does not count. A subject that is built for fixed
-shapes or layouts may refuse others, and a derivative that it was not built for. A compiler that gives up on a call that
-the program's owner did not ask for is loud, and computes nothing wrong: said, and not counted.
+shapes or layouts may refuse others, and a derivative that it was not built for. Of a call that the program's owner did
+not ask for, two things are said and not counted: a compiler that gives up on it is loud, and computes nothing wrong; an
+operator that has no kernel for a dtype, or no such derivative, is a lack of the original and no rule of the program.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import torch
@@ -25,6 +27,8 @@ NAME, FAMILY, LEVEL, COST = "errors", "F23", Level.QUICK, 11
 _CANARY = "RuntimeError: planted"
 # What torch.compile raises where it does not get as far as running what it compiled.
 GAVE_UP = frozenset({"BackendCompilerFailed", "InductorError", "InternalTorchDynamoError", "Unsupported"})
+# What torch says of an operator that means something and has not been written.
+_LACKS = re.compile(r"derivative for \S+ is not implemented|has not been implemented|\" not implemented for '")
 _OPTIONAL = (Derivative.VJP_OF_VJP, Derivative.JVP)
 
 
@@ -64,6 +68,9 @@ def _judged(
     what = trial.name if len(trial.calls) == 1 else f"{trial.name} call {number}"
     what = what if session.name == MAIN.name else f"{what} in {session.name}"
     eager, seen = wanted.eager.report, given.report
+    if trial.name != example.NAME and eager.stage != seen.stage and _LACKS.search(_first_line(eager.error)):
+        message = f"{what}: the original has no implementation, {_first_line(eager.error)}"
+        return Finding(NAME, what, Status.NOT_RUN, message, required=False).at(trial, session)
     if eager.error:
         if not seen.error:
             return failed(NAME, what, f"the original raises {_first_line(eager.error)}, it gave an answer").at(

@@ -9,23 +9,27 @@ float64 oracle give the same number although nothing was rounded to make it so. 
   rounding in some of them;
 - at least half of the tensor's other elements are so too: luck alone makes few.
 
+A quotient may be computed as a product with a reciprocal, which rounds where the quotient does not: what is made of one
+has the few roundings of that for a limit.
+
 Programs with weights that are no integers leave little to compare here, and say so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from tensorfarm.gate.agreement import mismatch
+from tensorfarm.contract.numerics import Budget
+from tensorfarm.gate.agreement import Rule, mismatch
 from tensorfarm.gate.compared import Place, is_floating, walk, worst_of
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation, Expected
 from tensorfarm.gate.finding import Finding, failed, inapplicable
 from tensorfarm.gate.inputs import exact_integers, example
-from tensorfarm.gate.planted import next_value, with_tensor
+from tensorfarm.gate.planted import next_value, past_its_limit, with_tensor
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import Trial
 
@@ -72,7 +76,7 @@ def canary(evidence: Evidence) -> Evidence | None:
         for number, wanted, given in evidence.pairs(name):
             for required in _required(evidence, wanted):
                 key = f"output:{required.name}"
-                changed = next_value(given.tensors.get(key), required.where)
+                changed = _moved(evidence, required, given.tensors.get(key))
                 if changed is not None:
                     return with_tensor(evidence, name, number, key, changed)
     return None
@@ -82,19 +86,43 @@ def exactly(evidence: Evidence, check_name: str, place: Place) -> Iterator[Findi
     """One finding for each output of a call that has elements which are required bit for bit."""
     for required in _required(evidence, place.wanted):
         what = place.what("output", required.name)
-        yield _finding(check_name, what, required, place.given.tensors.get(f"output:{required.name}"))
+        seen = place.given.tensors.get(f"output:{required.name}")
+        yield _finding(check_name, what, required, seen, evidence.setting.contract.outputs)
 
 
 def _names(evidence: Evidence) -> list[str]:
     return exact_integers.names(evidence.setting)
 
 
-def _finding(check_name: str, what: str, required: _Required, seen: torch.Tensor | None) -> Finding:
+def _finding(check_name: str, what: str, required: _Required, seen: torch.Tensor | None, budget: Budget) -> Finding:
     other = mismatch(check_name, what, seen, required.expected)
     if other is not None or seen is None:
         return other or failed(check_name, what, "the subject gave none")
     eager, where = required.expected.eager, required.where
-    return worst_of(check_name, what, (seen != eager) & where, eager, seen, int(where.sum()))
+    bad = (seen != eager) & where
+    limit = _limit(required.expected, budget)
+    if limit is not None:
+        bad &= ~((seen.double() - required.expected.exact).abs() <= limit)
+    return worst_of(check_name, what, bad, eager, seen, int(where.sum()))
+
+
+def _limit(expected: Expected, budget: Budget) -> torch.Tensor | None:
+    """Zero but for what a quotient went into; None where nothing did."""
+    sigma = expected.sigma
+    if sigma is None or expected.eager.is_complex() or not bool((sigma > 0).any()):
+        return None
+    return torch.where(sigma > 0, Rule(budget, expected.eager.dtype).limit(expected.exact, sigma), 0.0)
+
+
+def _moved(evidence: Evidence, required: _Required, seen: torch.Tensor | None) -> torch.Tensor | None:
+    """The smallest change that must be seen: a neighbour, or one past the limit of a quotient."""
+    contract, expected = evidence.setting.contract, required.expected
+    limit = _limit(expected, contract.outputs)
+    if limit is None or seen is None or seen.shape != limit.shape:
+        return next_value(seen, required.where)
+    changed = next_value(seen, required.where & (limit == 0))
+    other = replace(expected, eager=expected.eager.masked_fill(~required.where, torch.nan))
+    return past_its_limit(contract)(other, seen) if changed is None else changed
 
 
 def _required(evidence: Evidence, wanted: Expectation) -> Iterator[_Required]:

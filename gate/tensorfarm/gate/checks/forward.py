@@ -1,12 +1,14 @@
 """F1, forward: every floating output, element by element, within the budget that its condition number earns.
 
-No norms: one wrong lane in a million is a fault. A whole verdict without one compared element is no verdict.
+No norms: one wrong lane in a million is a fault. A whole verdict without one compared element is no verdict. A program
+that draws random numbers is held to the original's values, stream for stream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tensorfarm.gate.checks import rng
 from tensorfarm.gate.compared import Place, agreements, is_floating, walk
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, inapplicable
@@ -32,6 +34,7 @@ def check(evidence: Evidence) -> list[Finding]:
         return agreements(evidence, NAME, place, ("output",), is_floating)
 
     done = walk(evidence, NAME, (example.NAME,), compare)
+    done.found += rng.stream_for_stream(evidence, NAME, (example.NAME,), ("output",))
     if not done.decided() and _is_compared_elsewhere(evidence):
         reason = f"{NAME}: no floating output has an element; integers and mutation compare what there is"
         return [*done.found, inapplicable(NAME, reason)]
@@ -39,7 +42,8 @@ def check(evidence: Evidence) -> list[Finding]:
 
 
 def canary(evidence: Evidence) -> Evidence | None:
-    return planted(evidence, (example.NAME,), ("output",), past_its_limit(evidence.setting.contract))
+    found = planted(evidence, (example.NAME,), ("output",), past_its_limit(evidence.setting.contract))
+    return found or rng.out_of_stream(evidence, (example.NAME,))
 
 
 def _is_compared_elsewhere(evidence: Evidence) -> bool:

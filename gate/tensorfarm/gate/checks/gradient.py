@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tensorfarm.contract.outcome import Status
+from tensorfarm.gate.checks import rng
 from tensorfarm.gate.compared import Place, agreements, walk
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, inapplicable
-from tensorfarm.gate.inputs import example, ties
+from tensorfarm.gate.inputs import example, layouts, ties
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
-from tensorfarm.gate.trial import Cotangent, Derivative, Trial
+from tensorfarm.gate.trial import Cotangent, Depth, Derivative, Trial
 
 NAME = "gradient"
 FAMILY = "F6"
@@ -26,8 +27,8 @@ COST = 30
 
 
 def trials(setting: Setting) -> list[Trial]:
-    """``example``, ``cotangent:KIND`` from the standard level on, ``one_hot`` and ``ties`` at the full one. None for
-    inference."""
+    """``example``; from the standard level on one trial for each kind of cotangent, the call of a layout that has it or
+    else ``cotangent:KIND``; ``one_hot`` and ``ties`` at the full one. None for inference."""
     if not _applies(setting):
         return []
     plain = example.trial(setting)
@@ -35,7 +36,7 @@ def trials(setting: Setting) -> list[Trial]:
     if setting.level >= Level.STANDARD:
         left_out = (Cotangent.NORMAL, Cotangent.ONE_HOT) if setting.level < Level.FULL else (Cotangent.NORMAL,)
         kinds = [Cotangent(kind) for kind in setting.contract.cotangents if kind not in left_out]
-        found += [_with_cotangent(plain, kind) for kind in kinds]
+        found += [_carried(setting, kind) or _with_cotangent(plain, kind) for kind in kinds]
     if setting.level is Level.FULL:
         found.append(ties.trial(setting))
     return [trial for trial in found if trial is not None]
@@ -51,6 +52,7 @@ def check(evidence: Evidence) -> list[Finding]:
         return agreements(evidence, NAME, place, ("gradient",))
 
     done = walk(evidence, NAME, _names(evidence), compare)
+    done.found += rng.stream_for_stream(evidence, NAME, _names(evidence), ("gradient",))
     if not done.found and done.asked > done.silent:
         message = f'{NAME}: no output has a gradient by a weight or an input; judge it with "mode: inference"'
         return [Finding(NAME, "gradients", Status.NOT_RUN, message)]
@@ -58,7 +60,9 @@ def check(evidence: Evidence) -> list[Finding]:
 
 
 def canary(evidence: Evidence) -> Evidence | None:
-    return planted(evidence, _names(evidence), ("gradient",), past_its_limit(evidence.setting.contract, "gradient"))
+    change = past_its_limit(evidence.setting.contract, "gradient")
+    found = planted(evidence, _names(evidence), ("gradient",), change)
+    return found or rng.out_of_stream(evidence, _names(evidence), "gradient")
 
 
 def _applies(setting: Setting) -> bool:
@@ -67,6 +71,15 @@ def _applies(setting: Setting) -> bool:
 
 def _names(evidence: Evidence) -> list[str]:
     return [trial.name for trial in trials(evidence.setting)]
+
+
+def _carried(setting: Setting, kind: Cotangent) -> Trial | None:
+    """The call of a layout of the example that asks for this cotangent already."""
+    for layout, cotangent in layouts.COTANGENTS.items():
+        if cotangent is kind and setting.level < Level.FULL and layout in setting.contract.layouts:
+            trial = layouts.trial(setting, layout)
+            return None if trial is None else replace(trial, depth=Depth.BUDGET)
+    return None
 
 
 def _with_cotangent(plain: Trial, kind: Cotangent) -> Trial:

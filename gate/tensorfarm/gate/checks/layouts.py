@@ -18,7 +18,7 @@ from tensorfarm.gate.finding import Finding, failed
 from tensorfarm.gate.inputs import layouts
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
-from tensorfarm.gate.trial import Depth, Derivative, Trial
+from tensorfarm.gate.trial import Depth, Trial
 
 NAME = "layouts"
 FAMILY = "F14"
@@ -29,17 +29,8 @@ _PREFIX = "layout:"
 
 
 def trials(setting: Setting) -> list[Trial]:
-    """The oracle answers a layout of the example's values with the example's run, so a budget costs nothing.
-
-    Gradients are asked for at the full level.
-    """
-    found = [replace(trial, depth=Depth.BUDGET) for trial in layouts.trials(setting)]
-    if setting.level is Level.FULL:
-        return found
-    return [
-        replace(trial, calls=tuple(replace(call, derivative=Derivative.NONE) for call in trial.calls))
-        for trial in found
-    ]
+    """The oracle answers a layout of the example's values with the example's run, so a budget costs nothing."""
+    return [replace(trial, depth=Depth.BUDGET) for trial in layouts.trials(setting)]
 
 
 def check(evidence: Evidence) -> list[Finding]:
@@ -60,7 +51,8 @@ def canary(evidence: Evidence) -> Evidence | None:
 
 
 def _names(evidence: Evidence) -> list[str]:
-    return [name for name in evidence.trials if name.startswith(_PREFIX)]
+    declared = evidence.setting.contract.layouts
+    return [name for name, trial in evidence.trials.items() if name.startswith(_PREFIX) and trial.layout in declared]
 
 
 def _strides(evidence: Evidence, place: Place) -> Iterable[Finding]:

@@ -32,7 +32,7 @@ def check(
         told = death.get("message") or death.get("kind")
         if death.get("status") == "raised":
             return failed(NAME, "subject", str(told)), ERROR
-        return failed(NAME, "subject", f"it died: {told}"), _OF_DEATH.get(
+        return failed(NAME, "subject", f"it died{death.get('where', '')}: {told}"), _OF_DEATH.get(
             str(death.get("kind")), FailureKind.CRASH
         ).value
     if unreadable:

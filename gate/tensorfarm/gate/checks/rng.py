@@ -57,6 +57,10 @@ def trials(setting: Setting) -> list[Trial]:
 
 def check(evidence: Evidence) -> list[Finding]:
     pairs = [(wanted, given) for _, wanted, given in evidence.pairs(_compared(evidence))]
+    if _compared(evidence) == determinism.REPEAT:
+        # The example is the first of two calls with one seed, in a subject of its own.
+        first = [(wanted, given) for _, wanted, given in evidence.pairs(example.NAME)][:1]
+        pairs = [*first, *reversed(pairs)]
     pairs = [(wanted, given) for wanted, given in pairs if not (wanted.eager.report.error or given.report.error)]
     if not any(wanted.random for wanted, _ in pairs):
         return [inapplicable(NAME, "rng: the original draws no random numbers")]
@@ -64,7 +68,7 @@ def check(evidence: Evidence) -> list[Finding]:
     if contract.rng == SAME_STREAM and not same_stream(contract):
         message = f"rng: {main_device(contract)} has a generator of its own; declare rng.policy seeded_own_stream there"
         return [Finding(NAME, "stream", Status.NOT_RUN, message)]
-    if several and len(pairs) < 2:
+    if several and len(pairs) < 3:
         return [Finding(NAME, determinism.REPEAT, Status.NOT_RUN, "repeat: the subject did not get that far")]
     found = list(_mask_reused(pairs))
     if several:
@@ -85,9 +89,9 @@ def canary(evidence: Evidence) -> Evidence | None:
     if _compared(evidence) == example.NAME:
         return _elsewhere(evidence)
     calls = list(evidence.pairs(determinism.REPEAT))
-    if len(calls) < 3 or any(wanted.eager.report.error or given.report.error for _, wanted, given in calls):
+    if len(calls) < 2 or any(wanted.eager.report.error or given.report.error for _, wanted, given in calls):
         return None
-    other, again = calls[2][2], calls[1][2]
+    other, again = calls[0][2], calls[1][2]
     tensors = snapshot(again.tensors) | {
         key: value for key, value in other.tensors.items() if key.partition(":")[0] in _KINDS
     }
@@ -99,30 +103,32 @@ def same_stream(contract: NumericalContract) -> bool:
     return contract.rng == SAME_STREAM and main_device(contract) == MAIN.device
 
 
-def stream_for_stream(evidence: Evidence, check_name: str, names: Iterable[str]) -> Iterator[Finding]:
+def stream_for_stream(
+    evidence: Evidence, check_name: str, names: Iterable[str], kinds: Sequence[str] = _KINDS
+) -> Iterator[Finding]:
     """Outputs and gradients of calls that draw, by half of the digits; none where a stream of its own is allowed."""
     if not same_stream(evidence.setting.contract):
         return
-    for name in names:
+    for name in (name for name in names if name in evidence.trials):
         for number, wanted, given in evidence.pairs(name):
             if wanted.random and not (wanted.eager.report.error or given.report.error):
-                for finding in _near_all(check_name, f"{name} call {number + 1}", wanted, given):
+                for finding in _near_all(check_name, f"{name} call {number + 1}", wanted, given, kinds):
                     yield finding.at(evidence.trials[name])
 
 
-def out_of_stream(evidence: Evidence, names: Iterable[str]) -> Evidence | None:
-    """The canary of ``stream_for_stream``: the largest element of an output of a call that draws, further off."""
+def out_of_stream(evidence: Evidence, names: Iterable[str], kind: str = "output") -> Evidence | None:
+    """The canary of ``stream_for_stream``: the largest element of a tensor of a call that draws, further off."""
     for name in names if same_stream(evidence.setting.contract) else ():
         for number, wanted, given in evidence.pairs(name):
             if not wanted.random or wanted.eager.report.error or given.report.error:
                 continue
-            typical = max([_size(value) for value in wanted.eager.named("output").values()], default=0.0)
+            typical = max([_size(value) for value in wanted.eager.named(kind).values()], default=0.0)
             for key, seen in given.tensors.items():
-                if key.startswith("output:") and seen.is_floating_point() and bool(seen.isfinite().any()):
+                if key.startswith(f"{kind}:") and seen.is_floating_point() and bool(seen.isfinite().any()):
                     changed = copied(seen)
                     at = torch.unravel_index(changed.nan_to_num(0.0, 0.0, 0.0).abs().argmax(), changed.shape)
                     limit = math.sqrt(torch.finfo(seen.dtype).eps / 2) * (changed[at].abs() + typical)
-                    changed[at] += _TIMES * limit
+                    changed[at] += _TIMES * limit if limit else 1.0  # where all is zero, any other value is wrong
                     return with_tensor(evidence, name, number, key, changed)
     return None
 
@@ -208,9 +214,11 @@ def _same_stream(pairs: Pairs) -> Iterator[Finding]:
         yield from _near_all(NAME, f"call {number + 1}", wanted, given)
 
 
-def _near_all(check_name: str, place: str, wanted: Expectation, given: Observation) -> Iterator[Finding]:
+def _near_all(
+    check_name: str, place: str, wanted: Expectation, given: Observation, kinds: Sequence[str] = _KINDS
+) -> Iterator[Finding]:
     sizes = {key: _size(value) for key, value in wanted.eager.tensors.items()}
-    for kind in _KINDS:
+    for kind in kinds:
         typical = median([size for key, size in sizes.items() if key.startswith(kind)] or [0.0])
         for name, eager in wanted.eager.named(kind).items():
             told = f"{kind} {name} of {place}"

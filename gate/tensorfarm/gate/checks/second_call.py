@@ -2,13 +2,13 @@
 
 A graph that is stale gives the first call's answer to the second call's question. Each call is compared with the
 original after the same changes, by half of the digits: a stale answer is not nearly right. An answer to what the
-original refuses by then is the first call's too. Subjects that do not look at their inputs anew are asked for the same
-inputs again, and for others. A sequence of the user's own is looked at on every level, and is all there is on the
-quick one.
+original refuses by then is the first call's too. Subjects that do not look at their inputs anew are asked once more
+where there can be other inputs; for the same ones determinism asks. A sequence of the user's own is looked at on every
+level, and is all there is on the quick one.
 
-A child that is shadowed in its parent's ``__dict__`` is asked for at the full level, or by the user's own changes:
-dynamo looks children up where they are registered (torch 2.13), so every module it compiles answers with the old one.
-That is wrong, and found; but a module whose owner never does it would be refused for it on every run.
+A child that is shadowed in its parent's ``__dict__`` is asked for at the full level. Dynamo looks children up where
+they are registered (torch 2.13), so every module it compiles answers with the old one: a finding would tell nothing of
+the module, and of these it is said that nobody asked. In the user's own changes it is judged, on every level.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ _KINDS = ("output", "gradient", "input", "buffer")
 _CHANGES = ("update_parameters",)
 _GUARDED_CHANGES = (*_CHANGES, "swap_parameters", "change_attribute", "enlarge_attribute")
 _FULL_CHANGES = ("shadow_attribute",)
+_UNASKED = (
+    "shadow_attribute: dynamo guards no child that is shadowed in its parent's __dict__, in no module; "
+    "where yours does that, give its own calls and changes"
+)
 
 
 def trials(setting: Setting) -> list[Trial]:
@@ -48,7 +52,8 @@ def trials(setting: Setting) -> list[Trial]:
     at the full level also every pair of inputs that can be made one."""
     found = [example.trial(setting)]
     if setting.level >= Level.STANDARD:
-        found.append(Trial(NAME, tuple(call for _, call in steps(setting)), Depth.EAGER))
+        calls = tuple(call for _, call in steps(setting))
+        found += [Trial(NAME, calls, Depth.EAGER)] if len(calls) > 1 else []
     if setting.level is Level.FULL and setting.facts.guarded:
         found += [replace(trial, depth=Depth.EAGER) for trial in aliasing.trials(setting)]
     return found
@@ -61,13 +66,13 @@ def steps(setting: Setting) -> list[tuple[str, Call]]:
     if setting.facts.guarded:
         found += _guarded_steps(setting)
     else:
-        found.append(("the same inputs", _plain(setting)))
         others = normal.trial(setting)
         if others is not None:
-            found.append(("other inputs", replace(_plain(setting), inputs=others.calls[0].inputs)))
+            again = replace(_plain(setting), derivative=backward(setting), inputs=others.calls[0].inputs)
+            found.append(("other inputs", again))
     if setting.facts.module:
         found += [(name, replace(_plain(setting), between=name)) for name in _changes(setting)]
-    if backward(setting) is not Derivative.NONE:
+    if setting.facts.guarded and backward(setting) is not Derivative.NONE:
         found.append(("gradients wanted", replace(_plain(setting), derivative=backward(setting))))
     return found
 
@@ -75,7 +80,8 @@ def steps(setting: Setting) -> list[tuple[str, Call]]:
 def _changes(setting: Setting) -> tuple[str, ...]:
     if not setting.facts.guarded:
         return _CHANGES
-    return (*_GUARDED_CHANGES, *_FULL_CHANGES) if setting.level is Level.FULL else _GUARDED_CHANGES
+    every = setting.level is Level.FULL and not setting.facts.dynamo
+    return (*_GUARDED_CHANGES, *_FULL_CHANGES) if every else _GUARDED_CHANGES
 
 
 def _plain(setting: Setting) -> Call:
@@ -107,6 +113,8 @@ def _other_literals(setting: Setting) -> dict[str, Any]:
 def check(evidence: Evidence) -> list[Finding]:
     """For each call but the first: one finding for each output, gradient, and tensor that the original writes to."""
     found = [finding for name in _names(evidence) for finding in _judged(evidence, name)]
+    if evidence.setting.level is Level.FULL and evidence.setting.facts.dynamo and evidence.setting.facts.module:
+        found.append(replace(inapplicable(NAME, _UNASKED), what=_FULL_CHANGES[0]))
     return found or [inapplicable(NAME, "second_call: no second call could be compared")]
 
 
@@ -216,5 +224,9 @@ def _noise(evidence: Evidence, wanted: Expectation, key: str) -> float:
         return 0.0
     if not (eager.is_floating_point() or eager.is_complex()):
         return math.inf if bool(sigma.any()) else 0.0
-    error = torch.nan_to_num((eager.to(exact.dtype) - exact).abs(), nan=0.0, posinf=0.0)
-    return _SPREAD * (budget.k * float(sigma.max()) + float(error.max()))
+
+    def largest() -> float:
+        error = torch.sub(eager, exact).abs().nan_to_num_(nan=0.0, posinf=0.0)
+        return _SPREAD * (budget.k * float(sigma.max()) + float(error.max()))
+
+    return evidence.once(("noise", budget.k), (eager, exact, sigma), largest)

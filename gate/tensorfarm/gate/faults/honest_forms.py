@@ -29,6 +29,7 @@ ONE_BY_ONE = (
 )
 LOG2_E = 1.4426950408889634
 ONLINE_BLOCK = 4
+_FUSED = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _of(forms: Mapping[str, Operator], what: str) -> Callable[[Program], Iterator[Change]]:
@@ -72,22 +73,33 @@ def _cross_entropy(_right: Callable[[Given], Any], given: Given) -> Any:
     return -logs.gather(1, given["target"].unsqueeze(1)).squeeze(1).mean()
 
 
+def wide(x: torch.Tensor) -> torch.Tensor:
+    """Half precision as float32, which norms are kept in inside: a square would overflow earlier than the original."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def scaled(value: torch.Tensor, given: Given) -> torch.Tensor:
+    """A norm's weight and bias, where it has them, and its input's dtype."""
+    value = value if given.get("weight") is None else value * given["weight"]
+    return (value if given.get("bias") is None else value + given["bias"]).to(given["input"].dtype)
+
+
 def _two_pass_layer_norm(_right: Callable[[Given], Any], given: Given) -> Any:
-    x = given["input"]
+    x = wide(given["input"])
     centred = x - x.mean(-1, keepdim=True)
-    value = centred / ((centred * centred).mean(-1, keepdim=True) + given["eps"]).sqrt()
-    return torch.addcmul(given["bias"], value, given["weight"])
+    return scaled(centred / ((centred * centred).mean(-1, keepdim=True) + given["eps"]).sqrt(), given)
 
 
 def _rms_norm(_right: Callable[[Given], Any], given: Given) -> Any:
-    x = given["input"]
-    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + given["eps"]) * given["weight"]
+    x = wide(given["input"])
+    eps = torch.finfo(x.dtype).eps if given.get("eps") is None else given["eps"]
+    return scaled(x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps), given)
 
 
 def _var(_right: Callable[[Given], Any], given: Given) -> Any:
-    x, axes = given["self"], given["dim"]
+    x, axes = wide(given["self"]), given["dim"]
     centred = x - x.mean(axes, keepdim=True)
-    return centred.square().sum(axes) / (math.prod(x.shape[axis] for axis in axes) - 1)
+    return (centred.square().sum(axes) / (math.prod(x.shape[axis] for axis in axes) - 1)).to(given["self"].dtype)
 
 
 def _erf_gelu(_right: Callable[[Given], Any], given: Given) -> Any:
@@ -162,10 +174,10 @@ def _fused(program: Program) -> Iterator[Change]:
             operand = place.given[name]
             product = place.graph.nodes.get(getattr(operand, "name", ""))
             result = place.result
-            if product is None or product.op != "aten.mul.Tensor" or result is None or result.dtype != torch.float32:
+            if product is None or product.op != "aten.mul.Tensor" or result is None or result.dtype not in _FUSED:
                 continue
             kept: list[tuple[Any, Any]] = []
-            operators = {product.name: _keeping(kept), place.node.name: _adding(kept, name)}
+            operators = {product.name: _keeping(kept), place.node.name: _adding(kept, name, result.dtype)}
             yield Change(f"{product.name} and {place.node.name}: fused", operators)
 
 
@@ -177,10 +189,10 @@ def _keeping(kept: list[tuple[Any, Any]]) -> Operator:
     return operator
 
 
-def _adding(kept: list[tuple[Any, Any]], name: str) -> Operator:
+def _adding(kept: list[tuple[Any, Any]], name: str, dtype: torch.dtype) -> Operator:
     def operator(right: Callable[[Given], Any], given: Given) -> Any:
         left, factor = (item.double() if isinstance(item, torch.Tensor) else item for item in kept[0])
-        return right({**given, name: left * factor}).to(torch.float32)
+        return right({**given, name: left * factor}).to(dtype)
 
     return operator
 

@@ -56,7 +56,9 @@ def _blocked(size: int) -> Product:
 
 
 def _reversed_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    return left.flip(-1) @ right.flip(-2)
+    """In float32: kernels for half precision may read the next row where the number of terms is odd, and give NaN for
+    the NaN that stands there."""
+    return left.float().flip(-1) @ right.float().flip(-2)
 
 
 def _wide_product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import torch
 
-from tensorfarm.gate.inputs.layouts import aligned, moved, sharing
+from tensorfarm.gate.inputs.layouts import aligned, in_gaps, moved, sharing
 from tensorfarm.gate.inputs.refill import backward, copied, floats, wanting
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import Call, Depth, Trial
@@ -25,12 +25,13 @@ Surround = Callable[[torch.Tensor, float], torch.Tensor]
 
 
 def pairs(setting: Setting) -> list[tuple[Trial, Trial]]:
-    """A poisoned trial and its clean twin: ``poison:nan`` and ``guard:nan``, at the full level ``…:huge`` as well."""
-    poisons = ("nan", "huge") if setting.level is Level.FULL else ("nan",)
+    """A poisoned trial and its clean twin: ``poison:nan``, ``guard:nan``, ``poison:huge`` and ``guard:huge``."""
+    if setting.level < Level.FULL:
+        return []
     found: list[tuple[Trial, Trial]] = []
-    for name, surround, layout in ((NAME, in_gaps, "gaps"), ("guard", in_guards, "guard")):
+    for name, surround, layout in ((NAME, in_holes, "gaps"), ("guard", in_guards, "guard")):
         clean = _trial(setting, f"{name}:{CLEAN}", surround, CLEAN, layout)
-        poisoned = [_trial(setting, f"{name}:{poison}", surround, poison, layout) for poison in poisons]
+        poisoned = [_trial(setting, f"{name}:{poison}", surround, poison, layout) for poison in ("nan", "huge")]
         found += [(item, clean) for item in poisoned if item is not None and clean is not None]
     return found
 
@@ -40,15 +41,9 @@ def trials(setting: Setting) -> list[Trial]:
     return list({trial.name: trial for pair in pairs(setting) for trial in pair}.values())
 
 
-def in_gaps(value: torch.Tensor, around: float) -> torch.Tensor:
-    """A view with a margin at both ends of each axis and a hole after each element of the last."""
-    if not value.dim():
-        return in_guards(value, around)
-    shape = [size + 2 for size in value.shape[:-1]] + [2 * value.shape[-1] + 2]
-    view = torch.full(shape, around, dtype=value.dtype, device=value.device)
-    for axis, size in enumerate(value.shape[:-1]):
-        view = view.narrow(axis, 1, size)
-    return view[..., 1 : 2 * value.shape[-1] + 1 : 2].copy_(value)
+def in_holes(value: torch.Tensor, around: float) -> torch.Tensor:
+    """In gaps, or between guards where there is no axis for them."""
+    return in_gaps(value, around) if value.dim() else in_guards(value, around)
 
 
 def in_guards(value: torch.Tensor, around: float) -> torch.Tensor:

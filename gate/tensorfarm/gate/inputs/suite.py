@@ -25,5 +25,9 @@ def drawn_trial(
     """None where the suite is not declared. The name is the suite's unless it has several trials."""
     if not declared(setting, suite):
         return None
-    call = Call(refilled(setting, name or suite, draw), derivative, between=between, seed=setting.seed)
+    # Whoever calls with inputs copies them, so that one drawing does for all who ask.
+    inputs = setting.drawn.get(name or suite)
+    if inputs is None:
+        inputs = setting.drawn[name or suite] = refilled(setting, name or suite, draw)
+    call = Call(inputs, derivative, between=between, seed=setting.seed)
     return Trial(name or suite, (call,), depth, suite=suite)

@@ -10,7 +10,7 @@ import torch
 
 from tensorfarm.contract.exchange import SubjectRequest
 from tensorfarm.contract.executable import executable
-from tensorfarm.contract.graph import Graph
+from tensorfarm.contract.graph import Graph, OutputKind
 from tensorfarm.contract.program import Program
 from tensorfarm.gate.subject import specialised
 from tensorfarm.gate.subject.load import Loaded
@@ -25,10 +25,11 @@ def load(subject: Mapping[str, Any], request: SubjectRequest, device: str) -> Lo
 def of_graph(graph: Graph, weights: Mapping[str, torch.Tensor], structure: str, device: str = "cpu") -> Loaded:
     """The graph by plain eager torch; its weights are copied, so that a write to a buffer stays in it."""
     module = executable(graph, {name: value.clone() for name, value in weights.items()}, device)
+    writes = any(output.kind is not OutputKind.USER for output in graph.outputs)
 
     def fresh() -> Loaded:
-        """The code is made once: what it is run on is new, and what earlier calls gave stays as it is."""
-        for name, value in module.state_dict(keep_vars=True).items():
+        """The code is made once: what it writes to is new, and what earlier calls gave stays as it is."""
+        for name, value in module.state_dict(keep_vars=True).items() if writes else ():
             value.data = weights[name].to(device, copy=True)
         return loaded
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from tensorfarm.contract.exchange import (
+    BEGUN,
     INPUTS,
     OUTPUTS,
     REQUEST,
@@ -83,7 +84,7 @@ def _report(
                 )
             else:
                 loaded = plain = load(asked.subject, asked, device) if plain is None else plain.fresh()
-            seen = _called(loaded, asked, trial, stored)
+            seen = _called(loaded, asked, trial, stored, out)
             calls[trial.name] = tuple(one.report for one in seen)
             for number, one in enumerate(seen):
                 written |= {tensor_key(trial.name, number, key): value for key, value in one.tensors.items()}
@@ -100,10 +101,12 @@ def _report(
 
 
 def _called(
-    loaded: Loaded, asked: SubjectRequest, trial: TrialRequest, stored: Mapping[str, torch.Tensor]
+    loaded: Loaded, asked: SubjectRequest, trial: TrialRequest, stored: Mapping[str, torch.Tensor], out: Path
 ) -> list[Observation]:
     seen: list[Observation] = []
     for number, call in enumerate(trial.calls):
+        # Whoever finds it dead looks here for where it was.
+        (out / BEGUN).write_text(f"{trial.name}|{number}")
         if call.between and loaded.module is not None:
             between.apply(loaded.module, call.between, number)
         keys = {leaf["name"]: tensor_key(trial.name, number, f"input:{leaf['name']}") for leaf in asked.leaves}
