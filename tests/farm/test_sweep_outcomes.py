@@ -113,3 +113,8 @@ def test_an_altered_artifact_is_quarantined_and_compiled_again(fates: Any) -> No
     assert row["outcome"] == "admitted"
     assert row["artifact_sha256"] == admitted
     assert hashlib.sha256(place.read_bytes()).hexdigest() == admitted
+
+
+def test_nothing_that_a_gate_run_laid_down_is_left_in_the_store(fates: Any) -> None:
+    farm, _ = fates
+    assert list((farm.store / "work").iterdir()) == []

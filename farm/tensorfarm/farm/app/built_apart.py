@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +15,9 @@ from tensorfarm.contract.digest import sha256_json
 from tensorfarm.contract.outcome import Outcome
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.engine.toolchain import this_toolchain
-from tensorfarm.gate.processes import death_of
+from tensorfarm.gate.child import leave_refusal, refusal_in, run_child
 
-_RESULT = "built.json"
+_RESULT, _REFUSED = "built.json", "refused.json"
 _THREADS = 1
 
 
@@ -26,15 +25,17 @@ def built_apart(source: str, pipeline: str, mode: str, python_path: Sequence[str
     """The program's and the artifact's file, both in ``folder``. Raises Refusal with the exit code of a program that is
     illegal or cannot be compiled."""
     arguments = [source, pipeline, mode, str(folder), *python_path]
-    code = "import sys; from tensorfarm.farm.app import built_apart; sys.exit(built_apart.main(sys.argv[1:]))"
-    ended = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
-    if ended.returncode:
-        told = (ended.stderr.strip().splitlines() or [""])[-1]
-        death = death_of(ended.returncode)
-        if ended.returncode > 0 and told:
-            raise Refusal(told, exit_code=ended.returncode)
+    code = "import sys; from tensorfarm.farm.app import built_apart as built; from tensorfarm.gate import child"
+    code = f"{code}; child.leave_with(lambda: built.main(sys.argv[1:]))"
+    ended = run_child([sys.executable, "-c", code, *arguments])
+    refusal = refusal_in(folder / _REFUSED)
+    if refusal is not None:
+        raise refusal
+    if ended.returncode or not (folder / _RESULT).is_file():
         raise Refusal(
-            f"compiling {source} with {pipeline} ended with {death['message'] if death else 'nothing'}",
+            f"compiling {source} with {pipeline} ended with {ended.death}",
+            limit="a compiler that ends by itself",
+            next_step="compile it on its own and look at all that it prints",
             exit_code=Outcome.COMPILE_FAILURE.exit_code,
         )
     built = json.loads((folder / _RESULT).read_text())
@@ -66,7 +67,6 @@ def main(arguments: Sequence[str]) -> int:
         }
         built = compile_candidate(request)
     except Refusal as refusal:
-        print(refusal, file=sys.stderr)
-        return refusal.exit_code
+        return leave_refusal(folder / _REFUSED, refusal)
     (folder / _RESULT).write_text(json.dumps({"program": str(file), "artifact": built["uri"]}))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ class SweepDesk:
 
     def events_of(self, command: c.JobCommand, result: JobResult) -> Sequence[e.Event]:
         """The events of a result: what happened, and what is predicted from it before anything of it is measured."""
+        if isinstance(command, (c.RunGate, c.RunProbe)):
+            shutil.rmtree(self.book.judged_in(command), ignore_errors=True)
         if (lost := lost_event(self.sweep_id, command, result)) is not None:
             return [lost]
         if isinstance(command, c.RunReproduce):

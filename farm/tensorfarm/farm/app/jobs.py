@@ -7,6 +7,7 @@ import math
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tensorfarm.contract.digest import sha256_json
@@ -30,6 +31,11 @@ REPRODUCE = "tensorfarm.farm.app.reproducing:write_reproducer"
 _MOST_SESSIONS = 12
 
 
+def _name(command: c.JobCommand) -> str:
+    stage, subject, part = stage_of(command), subject_of(command), part_of(command)
+    return f"{stage}:{subject}:{part}" if part else f"{stage}:{subject}"
+
+
 @dataclass(frozen=True)
 class JobBook:
     """Everything that a job of this sweep needs besides its command."""
@@ -42,9 +48,13 @@ class JobBook:
 
     def job(self, command: c.JobCommand) -> Job:
         """The engine's job for a command. Its id is ``stage:subject``, and the part where a subject has several."""
-        stage, subject, part = stage_of(command), subject_of(command), part_of(command)
-        name = f"{stage}:{subject}:{part}" if part else f"{stage}:{subject}"
-        return Job(name, POOL_OF[stage], self._steps(command), exclusive=stage in (Stage.BENCH, Stage.COMPARE))
+        stage = stage_of(command)
+        exclusive = stage in (Stage.BENCH, Stage.COMPARE)
+        return Job(_name(command), POOL_OF[stage], self._steps(command), exclusive)
+
+    def judged_in(self, command: c.JobCommand) -> Path:
+        """Where the tries of a command's gate run lie; nobody needs it once the result is there."""
+        return self.layout.judging(self.bisections.sweep_id) / sha256_json(_name(command))[:16]
 
     def _steps(self, command: c.JobCommand) -> tuple[Step, ...]:
         limits = self.config.limits
@@ -118,7 +128,7 @@ class JobBook:
             "mode": command.cell.program.mode,
             "contract": dict(self.config.contract),
             "ir_contract": dict(self.config.ir_contract),
-            "folder": str(self.layout.work / f"gate-{candidate_id[:16]}-{uuid.uuid4().hex[:8]}"),
+            "folder": str(self.judged_in(command) / uuid.uuid4().hex[:8]),
             "oracle_cache": str(self.layout.oracle),
             "seed": self.config.seed,
             "level": self.config.level,

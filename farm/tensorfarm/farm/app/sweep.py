@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -95,7 +96,11 @@ def run_sweep(request: SweepRequest, watch: Watch) -> SweepResult:
             if not opened.history:
                 driver.record([_started(sweep_id, opened.config, toolchain), *budgets(sweep_id, opened.config)])
             watch.began(driver.state)
-            if not _driven(driver, request.address, interruption):
+            try:
+                complete = _driven(driver, request.address, interruption)
+            finally:
+                shutil.rmtree(layout.judging(sweep_id), ignore_errors=True)
+            if not complete:
                 return SweepResult(sweep_id, INTERRUPTED_EXIT_CODE, False)
             exit_code = sweep_exit_code(driver.state.ended.values())
             driver.record([e.SweepFinished(sweep_id, sweep_id, exit_code, time.monotonic() - started)])

@@ -20,7 +20,6 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
@@ -28,6 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tensorfarm.contract.refusal import one_line
 from tensorfarm.farm.engine import child, wire
 from tensorfarm.farm.engine.postmortem import Death, outcome_of
 from tensorfarm.farm.engine.process_tree import children_by_parent, held_bytes, kill_tree, tree
@@ -213,13 +213,14 @@ def _read(path: Path, tail_bytes: int = 0) -> bytes:
 
 
 def _preload(modules: Sequence[str], blocked: _Blocked) -> str:
-    """Import the role's modules; what is wrong with them, or nothing."""
+    """Import the role's modules; in one line what is wrong with them, or nothing."""
+    name = ""
     try:
         blocked.install()
         for name in modules:
             importlib.import_module(name)
-    except BaseException:
-        return traceback.format_exc()
+    except BaseException as error:
+        return f"importing {name} raised {one_line(error)}"
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         return f"importing {', '.join(modules)} started {threads - 1} threads; children forked beside threads hang"

@@ -16,7 +16,7 @@ from rich.text import Text
 from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.attestation import Certificate
 from tensorfarm.gate.finding import Finding
-from tensorfarm.gate.readable import details, headline, summary
+from tensorfarm.gate.readable import details, headline, left_out, summary
 from tensorfarm.gate.severity import Severity, severity_of, worst_first
 
 MOST_SPELT_OUT = 12
@@ -83,14 +83,15 @@ def print_verdict(console: Console, title: str, certificate: Certificate, again:
     console.print(title, markup=False)
     console.print(headline(certificate), style=style, markup=False, soft_wrap=True)
     wrong = worst_first(certificate.findings)
-    for severity, finding in wrong[:MOST_SPELT_OUT]:
+    for one in wrong[:MOST_SPELT_OUT]:
         console.print()
-        line = Text.assemble((severity.value, STYLES[severity]), f" {finding.check_name}: {finding.what}")
-        console.print(line, soft_wrap=True)
-        for text in details(finding):
+        title = f" {one.finding.check_name}: {one.finding.what}"
+        console.print(Text.assemble((one.severity.value, STYLES[one.severity]), title), soft_wrap=True)
+        for text in details(one):
             console.print(f"    {text}", markup=False, soft_wrap=True)
     if len(wrong) > MOST_SPELT_OUT:
-        console.print(f'\n{len(wrong) - MOST_SPELT_OUT} more ("--json" lists them)', markup=False)
+        left = left_out(wrong[MOST_SPELT_OUT:])
+        console.print(f'\nand {left} ("--json" lists them)', markup=False, soft_wrap=True)
     console.print()
     console.print(_families(certificate))
     for line in summary(certificate):

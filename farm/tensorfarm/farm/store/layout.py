@@ -60,6 +60,10 @@ class StoreLayout:
         """Scratch of running jobs; may be deleted between sweeps."""
         return self.root / "work"
 
+    def judging(self, sweep_id: str) -> Path:
+        """What the gate runs of a sweep leave for one another: gone with each run, all of it with the sweep's end."""
+        return self.work / f"gate-{sweep_id}"
+
     @property
     def leases(self) -> Path:
         """SQLite file whose write lock is the fence around every change of the lake."""
