@@ -33,6 +33,7 @@ from tensorfarm.gate.library import contract_fields
 
 ROOT = Path(__file__).resolve().parents[1]
 CASES = ROOT.parent / "shared" / "cases"
+PARTS = ("population", "cases", "cost")
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a sample of each part, in about a minute")
     parser.add_argument("--cases", type=Path, metavar="DIR", help="judge the case files of a folder and nothing else")
+    parser.add_argument("--part", choices=PARTS, help="this part and nothing else, kept apart")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes side by side")
     asked = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"  # of every child; this process has started none
     if asked.cases:
         sys.exit(judge_cases(asked.cases, asked.workers))
-    proven(QUICK if asked.quick else FULL, asked.quick, asked.workers)
+    proven(asked.quick, asked.workers, asked.part)
 
 
 def judge_cases(folder: Path, workers: int) -> int:
@@ -78,28 +80,31 @@ def judge_cases(folder: Path, workers: int) -> int:
     return 1 if wrong else 0
 
 
-def proven(extent: Extent, quick: bool, workers: int) -> None:
+def proven(quick: bool, workers: int, part: str | None) -> None:
+    extent = QUICK if quick else FULL
     goals: list[Goal] = []
     details: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="tensorfarm-gate-") as text:
-        bench = Bench(fields(), Path(text), workers)
-        said("capturing programs")
-        paths = captured(bench.folder / "programs", extent.sources)
-        mutants, variants = on_population(bench, extent, list(paths.values()), goals, details)
-        counts = rivals(mutants, variants)
-        details["rivals"] = counts
-        said("detection limits")
-        found = gate_limits.limits(bench, paths)
-        gate_limits.printed(found)
-        goals.append(gate_limits.goal(found, paths))
-        details["detection_limits"] = gate_limits.rows(found)
-    on_cases(extent, workers, goals, details)
-    said("cost")
-    try:
-        cost_goals, details["cost"] = gate_cost.goals(quick)
-    except Refusal as refusal:  # half an hour of verdicts is not lost for it
-        cost_goals = [Goal(f"cost: {refusal}", "measured", 0, False)]
-    finish("gate-quick" if quick else "gate", [*goals, *cost_goals], details)
+    if part in (None, "population"):
+        with tempfile.TemporaryDirectory(prefix="tensorfarm-gate-") as text:
+            on_programs(Bench(fields(), Path(text), workers), extent, goals, details)
+    if part in (None, "cases"):
+        on_cases(extent, workers, goals, details)
+    if part in (None, "cost"):
+        on_cost(quick, goals, details)
+    finish("-".join(["gate", *([part] if part else []), *(["quick"] if quick else [])]), goals, details)
+
+
+def on_programs(bench: Bench, extent: Extent, goals: list[Goal], details: dict[str, Any]) -> None:
+    """The population, what others say of the same tensors, and how small a fault is found."""
+    said("capturing programs")
+    paths = captured(bench.folder / "programs", extent.sources)
+    mutants, variants = on_population(bench, extent, list(paths.values()), goals, details)
+    details["rivals"] = rivals(mutants, variants)
+    said("detection limits")
+    found = gate_limits.limits(bench, paths)
+    gate_limits.printed(found)
+    goals.append(gate_limits.goal(found, paths))
+    details["detection_limits"] = gate_limits.rows(found)
 
 
 def on_population(
@@ -176,6 +181,15 @@ def on_cases(extent: Extent, workers: int, goals: list[Goal], details: dict[str,
         found.append(judged)
     goals += gate_cases.goals(found)
     details["cases"] = [asdict(judged) for judged in found]
+
+
+def on_cost(quick: bool, goals: list[Goal], details: dict[str, Any]) -> None:
+    said("cost")
+    try:
+        found, details["cost"] = gate_cost.goals(quick)
+    except Refusal as refusal:  # half an hour of verdicts is not lost for it
+        found = [Goal(f"cost: {refusal}", "measured", 0, False)]
+    goals += found
 
 
 def thinned(jobs: Sequence[Job], count: int) -> list[Job]:

@@ -1,8 +1,9 @@
 """A folder of case files as candidates: ``torch.compile`` of each against its eager module, one line a case.
 
 A file has ``model()`` and ``inputs()``; it may have ``GRADS``, ``SEQUENCE``, ``BETWEEN``, ``COMPILE``, ``INDUCTOR``,
-``FUNCTORCH``, ``DYNAMO``, ``SEED`` and ``CHECK``. Whether a fault is there is the word of the folder's ``README.md``,
-for the torch it was written of. Invariant: no verdict hangs on a file's name, and every file gets its one line.
+``FUNCTORCH``, ``DYNAMO``, ``SEED`` and ``CHECK``. Whether a fault is there, and in what it was seen, is the word of the
+folder's ``README.md``, for the torch it was written of. A family is right for a case where it is that family's business
+to find what was seen. Invariant: no verdict hangs on a file's name, and every file gets its one line.
 """
 
 from __future__ import annotations
@@ -65,42 +66,62 @@ def check():
 if __name__ == "__main__":
     print(json.dumps([list(map(str, item)) for item in check()]))
 """
-# What a file's own check calls a difference, and the family whose business that is.
+# What a README and a file's own check call a difference, and the families whose business that is; a file's own check is
+# a finding of the first. Which of them is asked hangs on the program: whether it draws, counts, or was called before.
+_VALUES = ("forward", "integers", "exact_integers", "second_call", "rng")
 _OF_ASPECT = {
-    "VALUE": "forward",
-    "GRAD": "gradient",
-    "MUTATION": "mutation",
-    "MISSING_ERROR": "errors",
-    "DTYPE": "metadata",
-    "STRIDE": "metadata",
-    "ALIAS": "mutation",
-    "NAN": "special_values",
-    "SIGNZERO": "special_values",
+    "VALUE": _VALUES,
+    "GRAD": ("gradient", "derivatives", "second_call", "rng"),
+    "MUTATION": ("mutation",),
+    "ALIAS": ("mutation",),
+    "MISSING_ERROR": ("errors",),
+    "DTYPE": ("metadata", "promotion"),
+    "STRIDE": ("metadata", "layouts"),
+    "NAN": ("special_values", *_VALUES),
+    "SIGNZERO": ("special_values",),
 }
 _SECONDS = 300.0
 
 
 @dataclass(frozen=True)
+class Told:
+    """What a folder says of a case: whether the fault is there on this torch, and the aspects it was seen in
+    (``GRAD:VALUE``); words that name no family's business are left out."""
+
+    reproduces: bool
+    aspects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Judged:
-    """``families`` are the checks that failed, the most telling first. ``expected`` is the folder's own word on whether
-    the fault is there on this torch; None where it says nothing."""
+    """``families`` are the checks that failed, the most telling first. ``told`` is None where the folder is silent."""
 
     name: str
     outcome: str
     families: tuple[str, ...]
     worst: str
-    expected: bool | None
+    told: Told | None
 
     @property
     def flagged(self) -> bool:
         return self.outcome in (Outcome.CONFORMANCE_FAILURE, Outcome.SEMANTIC_DRIFT)
 
     @property
+    def unfound(self) -> tuple[str, ...]:
+        """The aspects that no family found whose business they are, of a case that is rightly flagged."""
+        if self.told is None or not (self.told.reproduces and self.flagged):
+            return ()
+        return tuple(item for item in self.told.aspects if not set(self.families) & set(_OF_ASPECT[_head(item)]))
+
+    @property
     def right(self) -> bool | None:
-        return None if self.expected is None else self.flagged == self.expected
+        """None where the folder says nothing; else flagged as it says, and by the families of what was seen."""
+        return None if self.told is None else self.flagged == self.told.reproduces and not self.unfound
 
     def line(self) -> str:
-        verdict = {True: "", False: "  <- not as the folder says", None: ""}[self.right]
+        verdict = "  <- not as the folder says" if self.right is False else ""
+        if self.unfound:
+            verdict = f"  <- by no family of {', '.join(self.unfound)}"
         return f"{self.name}  {self.outcome:<20} {','.join(self.families) or '-':<28} {self.worst[:110]}{verdict}"
 
 
@@ -118,52 +139,66 @@ def judged_cases(
         yield from pool.map(lambda path: judged(path, contract, seed, expected.get(path.stem)), files)
 
 
-def judged(path: Path, contract: Mapping[str, Any], seed: int, expected: bool | None) -> Judged:
+def judged(path: Path, contract: Mapping[str, Any], seed: int, told: Told | None) -> Judged:
     folder = Path(tempfile.mkdtemp(prefix="tensorfarm-case-"))
     try:
         try:
             case = _loaded(path)
         except Exception as error:
-            return Judged(path.stem, "refused", (), f"the file cannot be imported: {one_line(error)}", expected)
+            return Judged(path.stem, "refused", (), f"the file cannot be imported: {one_line(error)}", told)
         adapter = folder / "adapter.py"
         adapter.write_text(_ADAPTER.format(name=f"case_{path.stem}", path=str(path.resolve())))
         if hasattr(case, "CHECK"):
-            return _checked(path.stem, adapter, expected)
+            return _checked(path.stem, adapter, told)
         try:
             verdict = certify_case(_request(case, adapter, contract, seed, folder), subject_seconds=_SECONDS)
         except Refusal as refusal:
-            return Judged(path.stem, "refused", (), str(refusal), expected)
-        return _of_verdict(path.stem, verdict, expected)
+            return Judged(path.stem, "refused", (), str(refusal), told)
+        return _of_verdict(path.stem, verdict, told)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def expectations(readme: Path) -> dict[str, bool]:
-    """Which cases a README's table says to reproduce on this torch: a bold REPRODUCES that is not borderline.
+def expectations(readme: Path) -> dict[str, Told]:
+    """What a README's table says of each case on this torch: a bold REPRODUCES that is not borderline is a fault.
 
     Its column is the one that is headed by this torch's version; empty where there is none.
     """
     if not readme.is_file():
         return {}
-    found: dict[str, bool] = {}
-    column = None
+    found: dict[str, Told] = {}
+    column = seen = None
     for line in readme.read_text().splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         headed = [place for place, cell in enumerate(cells) if cell.startswith(f"torch {torch.__version__}")]
-        column = headed[0] if headed else column
+        if headed:
+            column = headed[0]
+            seen = next((place for place, cell in enumerate(cells) if cell.startswith("aspects")), None)
         name = cells[1] if len(cells) > 1 else ""
         if column is not None and len(cells) > column and re.fullmatch(r"(case)?\d+", name):
             word = cells[column]
-            found[f"case{name.removeprefix('case')}"] = "REPRODUCES" in word and "borderline" not in word
+            aspects = cells[seen].split(",") if seen is not None and len(cells) > seen else []
+            known = tuple(item.strip() for item in aspects if _head(item) in _OF_ASPECT)
+            told = Told("REPRODUCES" in word and "borderline" not in word, known)
+            found[f"case{name.removeprefix('case')}"] = told
     return found
 
 
+def _head(aspect: str) -> str:
+    """``GRAD`` of ``GRAD:VALUE``."""
+    return aspect.strip().partition(":")[0]
+
+
 def goals(judged: Sequence[Judged]) -> list[Goal]:
-    """Flagged where the folder says so, and nowhere else."""
-    wrong, right = ([item for item in judged if item.expected is word] for word in (True, False))
+    """Flagged where the folder says so, by families whose business it is, and nowhere else."""
+    told = [(item, item.told) for item in judged if item.told is not None]
+    wrong, right = ([item for item, word in told if word.reproduces is there] for there in (True, False))
     flagged, alarms = sum(item.flagged for item in wrong), sum(item.flagged for item in right)
+    aspects = [item for item, word in told if word.reproduces and word.aspects]
+    found = sum(item.flagged and not item.unfound for item in aspects)
     return [
         Goal("cases that reproduce, flagged", f"{len(wrong)} of {len(wrong)}", flagged, flagged == len(wrong)),
+        Goal("of these, by a family that is right", f"{len(aspects)} of {len(aspects)}", found, found == len(aspects)),
         Goal("other cases, flagged", f"0 of {len(right)}", alarms, not alarms),
     ]
 
@@ -203,25 +238,23 @@ def _with_stream(contract: Mapping[str, Any], settings: Mapping[str, Any]) -> di
     return {**contract, "numerics": numerics, "rng": {**contract["rng"], "policy": policy}}
 
 
-def _of_verdict(name: str, verdict: Mapping[str, Any], expected: bool | None) -> Judged:
+def _of_verdict(name: str, verdict: Mapping[str, Any], told: Told | None) -> Judged:
     failed = [row for row in verdict["findings"] if row["status"] == "fail"]
     families = tuple(dict.fromkeys(row["check_name"] for row in failed))
-    return Judged(name, str(verdict["outcome"]), families, str(verdict["message"]), expected)
+    return Judged(name, str(verdict["outcome"]), families, str(verdict["message"]), told)
 
 
-def _checked(name: str, adapter: Path, expected: bool | None) -> Judged:
+def _checked(name: str, adapter: Path, told: Told | None) -> Judged:
     """A case that brings a check of its own: its findings, in a process of its own."""
     command = [sys.executable, "-W", "ignore", str(adapter)]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return Judged(name, Outcome.UNDECIDED, (), f"its own check gave no answer in {_SECONDS:g} s", expected)
+        return Judged(name, Outcome.UNDECIDED, (), f"its own check gave no answer in {_SECONDS:g} s", told)
     if ended.returncode:
         said = ended.stderr.strip().splitlines()
-        return Judged(
-            name, Outcome.UNDECIDED, (), f"its own check ended with {ended.returncode}: {said[-1:]}", expected
-        )
+        return Judged(name, Outcome.UNDECIDED, (), f"its own check ended with {ended.returncode}: {said[-1:]}", told)
     found: Sequence[Sequence[str]] = json.loads(ended.stdout.strip().splitlines()[-1])
-    families = tuple(dict.fromkeys(_OF_ASPECT.get(item[2].partition(":")[0], "forward") for item in found))
+    families = tuple(dict.fromkeys(_OF_ASPECT.get(_head(item[2]), _VALUES)[0] for item in found))
     outcome = Outcome.CONFORMANCE_FAILURE if found else Outcome.ADMITTED
-    return Judged(name, outcome, families, " | ".join(" ".join(item[1:]) for item in found), expected)
+    return Judged(name, outcome, families, " | ".join(" ".join(item[1:]) for item in found), told)

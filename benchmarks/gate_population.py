@@ -21,7 +21,7 @@ import torch
 from gate_children import apart
 
 from tensorfarm.contract.digest import sha256_file
-from tensorfarm.contract.program import Program
+from tensorfarm.contract.program import MODES, Program
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate import judge, step
 from tensorfarm.gate.faults.activity import Activity, Probe
@@ -115,8 +115,13 @@ def variants(paths: Mapping[str, Path], seeds: int = 2) -> Iterator[Member]:
 def active(member: Member, probes: dict[Path, Probe], contract: Any) -> Activity:
     """Whether the member differs from its program at all; ``probes`` are kept between calls, one a program."""
     if member.path not in probes:
-        probes[member.path] = Probe(member.program, contract, "training")
+        probes[member.path] = Probe(member.program, contract, mode_of(member.program))
     return probes[member.path].activity(member.mutant)
+
+
+def mode_of(program: Program) -> str:
+    """A program that wants no gradient is judged without: a whole family would have nothing to say."""
+    return MODES[any(item.requires_grad for item in (*program.graph.inputs, *program.graph.weights.values()))]
 
 
 def contract_for(member: Member, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +147,7 @@ def verdict(
         "program": str(member.path),
         "program_sha256": sha256_file(member.path),
         "semantic_hash": member.program.semantic_hash,
-        "mode": "training",
+        "mode": mode_of(member.program),
         "level": level,
         "contract": contract_for(member, contract),
         "ir_contract": None,
