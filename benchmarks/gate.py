@@ -54,8 +54,8 @@ class Extent:
     least: tuple[int, int, int]
 
 
-FULL = Extent(SOURCES, 2, 13, 2, 15, 8, 20, 1000, 1, (40, 12, 300))
-QUICK = Extent(("specimens:square", "specimens:mlp"), 1, 1, 1, 1, 1, 2, 8, 18, (6, 2, 8))
+FULL = Extent(SOURCES, 2, 13, 2, 15, 4, 20, 1000, 1, (40, 12, 300))
+QUICK = Extent(("specimens:square", "specimens:mlp"), 1, 1, 1, 1, 1, 2, 4, 20, (3, 2, 4))
 
 
 def main() -> None:

@@ -62,10 +62,9 @@ FIELDS["numerics"]["dtypes"] = {"inputs": "any", "params": "any", "outputs": "an
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one call in a child: by the clock, of the processor, and those that compilations took of the clock."""
+    """Seconds of one call in a child by the clock, and those of them that compilations took."""
 
     wall_seconds: float
-    cpu_seconds: float
     compile_seconds: float
     gave: Any
 
@@ -80,9 +79,9 @@ def in_child(call: Callable[[], Any], before: Callable[[], object] = int) -> Cos
             os.close(reader)
             torch.set_num_threads(1)
             before()
-            cpu, wall = time.process_time(), time.perf_counter()
+            started = time.perf_counter()
             gave = call()
-            cost = Cost(time.perf_counter() - wall, time.process_time() - cpu, _compile_seconds(), gave)
+            cost = Cost(time.perf_counter() - started, _compile_seconds(), gave)
             with os.fdopen(writer, "wb") as stream:
                 pickle.dump(cost, stream)
             code = 0
