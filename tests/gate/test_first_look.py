@@ -43,7 +43,7 @@ def test_a_first_look_has_one_more_than_half_of_the_samples(samples: int, first:
 def test_a_second_look_is_as_wide_as_all_samples_say_and_only_where_it_was_asked_for(workshop: Workshop) -> None:
     case = case_of(workshop)
     first = case.expectations()
-    surer = case.surer(frozenset({"forward"}), first)
+    surer = case.with_all_samples(frozenset({"forward"}), first)
     few, all_of_them = sampled(case, first_look(SAMPLES)), sampled(case, SAMPLES)
     assert alike(first["example"][0], few["example"][0])
     assert not alike(first["example"][0], all_of_them["example"][0])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from tensorfarm.gate.inputs import aliasing, promotion
 from tensorfarm.gate.inputs.outside import outside_declared
 from tensorfarm.gate.inputs.refill import floats
-from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.setting import Setting
 from tensorfarm.gate.trial import Depth
 
 
@@ -73,13 +73,12 @@ def test_two_leaves_are_apart_then_one_then_apart() -> None:
         assert 99.0 in together["b"].flatten()
 
 
-def test_leaves_that_alias_already_are_no_pair_and_below_full_one_pair_is_tried() -> None:
+def test_leaves_that_alias_already_are_no_pair_and_every_pair_is_tried() -> None:
     x = randn(3, 4)
     assert aliasing.pairs(setting_of({"x": x, "same": x[:]})) == []
     many = {name: randn(3) for name in "abc"} | {"i": torch.arange(3), "j": torch.arange(3)}
     assert aliasing.pairs(setting_of(many)) == [("a", "b"), ("b", "c"), ("i", "j")]
-    assert len(aliasing.trials(setting_of(many, level=Level.FULL))) == 6
-    assert len(aliasing.trials(setting_of(many, level=Level.STANDARD))) == 2
+    assert len(aliasing.trials(setting_of(many))) == 6
 
 
 def test_inputs_inside_the_contract_are_not_mentioned() -> None:

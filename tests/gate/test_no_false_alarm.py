@@ -24,8 +24,9 @@ from tensorfarm.gate.checks import (
 )
 from tensorfarm.gate.expectation import Expected
 from tensorfarm.gate.library import contract_fields
-from tensorfarm.gate.noise import ACCUMULATED, Noise, Perturbed
+from tensorfarm.gate.noise import Noise, Perturbed
 from tensorfarm.gate.operator_classes import Watched
+from tensorfarm.gate.rounding import ACCUMULATED
 from tensorfarm.gate.setting import Level
 from tensorfarm.gate.special_agreement import special_agreement
 

@@ -15,7 +15,7 @@ from tensorfarm.gate.expand import Expanded
 from tensorfarm.gate.expectation import Expected
 from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.noise import POOL_SIZE, Noise, Perturbed
-from tensorfarm.gate.recorded import recorded
+from tensorfarm.gate.recorded import Recording
 from tensorfarm.gate.rounding import Rounding, is_step, rounding_of
 from tensorfarm.gate.second_oracle import Reversed, tie_break
 from tensorfarm.gate.spread import Spread, draws
@@ -32,10 +32,11 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def expected_of(call: Call, *leaves: torch.Tensor, samples: int = 12) -> Expected:
     """The whole oracle of one output: eager, exact, and sigma with the program's own dtypes and steps."""
-    with Expanded(leaves[0].dtype):
-        known = recorded(lambda: call(*leaves))
+    with Expanded(leaves[0].dtype), Recording() as recording:
+        call(*leaves)
+    known = recording.recorded()
     wide = [leaf.double() if leaf.is_floating_point() else leaf for leaf in leaves]
-    noise = Noise(known.coarsest or SINGLE, 0, known)
+    noise = Noise(max((step.roundoff for step in known.steps), default=0.0) or SINGLE, 0, known)
     with Expanded(leaves[0].dtype), wide_defaults():
         with Widened() as mode:
             exact = call(*wide)
@@ -88,10 +89,10 @@ def test_a_faulty_single_precision_part_of_a_mixed_program_is_seen() -> None:
 
 
 def test_a_replay_that_meets_another_operator_falls_back_to_the_coarsest() -> None:
-    known = recorded(lambda: normal(3).mul(2).bfloat16().add(1))
-    replay = known.replay()
-    assert known.coarsest == HALF
-    assert not known.is_uniform
+    with Recording() as recording:
+        normal(3).mul(2).bfloat16().add(1)
+    replay = recording.recorded().replay()
+    assert [step.roundoff for step in recording.steps] == [SINGLE, HALF]
     ops = torch.ops.aten
     found = [replay.step(op) for op in (ops.mul.Tensor, ops.sub.Tensor, ops.add.Tensor)]
     assert found[0] is not None

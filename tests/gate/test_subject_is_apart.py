@@ -8,11 +8,13 @@ import pytest
 from gate_workshop import CANDIDATE, Workshop, failing, program
 
 from tensorfarm.contract.digest import sha256_file
-from tensorfarm.contract.exchange import OUTPUTS, REPORT
+from tensorfarm.contract.exchange import BEGUN, OUTPUTS, REPORT
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.tensors import read_tensors
 from tensorfarm.gate import expectation
+from tensorfarm.gate.case import Case
 from tensorfarm.gate.indexed_file import IndexedFile
+from tensorfarm.gate.session_files import placed
 from tensorfarm.gate.subject.load import load_artifact
 from tensorfarm.gate.trial import MAIN
 from tensorfarm.gate.whole_run import certify_case
@@ -61,6 +63,15 @@ def test_files_that_cannot_be_read_are_a_finding_and_never_the_end_of_the_judge(
     verdict = workshop.judged(program("mlp"), before="gate_vandals:write_junk")
     assert (verdict["outcome"], verdict["outcome_kind"]) == ("conformance_failure", "error")
     assert "it left files that cannot be read" in verdict["message"]
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "1", "-1", "0\n", ""])
+def test_a_trace_that_names_no_call_tells_no_place(workshop: Workshop, number: str) -> None:
+    mlp, death = program("mlp"), {"kind": "signal", "message": "SIGSEGV"}
+    case = Case.of({**workshop.case(mlp, workshop.artifact(mlp)), "level": "quick"}, "a version")
+    (case.folder / MAIN.name).mkdir()
+    (case.folder / MAIN.name / BEGUN).write_text(f"example|{number}")
+    assert placed(case, MAIN.name, death) == death
 
 
 def test_the_farm_may_say_that_the_subject_ran_out_of_time(workshop: Workshop) -> None:

@@ -27,7 +27,7 @@ from tensorfarm.contract import events as e
 from tensorfarm.farm.app.staleness import staleness
 from tensorfarm.farm.engine.toolchain import this_toolchain
 from tensorfarm.farm.store.layout import StoreLayout
-from tensorfarm.gate.judge import gate_version
+from tensorfarm.gate.attestation import gate_version
 
 Farm = Callable[..., tuple[int, str, str]]
 NOW_SECONDS = 100.0

@@ -70,8 +70,9 @@ class CallReport:
     """What one call did, tensors apart. Positions are those of the flat outputs, as text.
 
     ``error`` and ``error_type`` are empty unless it raised; ``stage`` says in which part: forward or backward.
-    ``aliases`` are pairs of keys whose tensors share a storage. ``state_before`` and ``state_after`` are
-    ``process_state`` around the call; ``stream`` is a digest of the generator's state after it.
+    ``aliases`` are pairs of keys whose tensors share a storage, ``overwritten`` keys of what it gave that later calls
+    of its trial wrote to; ``touched`` is by key what changed of a parameter or an input's flags. ``state_before`` and
+    ``state_after`` are ``process_state`` around the call; ``stream`` is a digest of the generator's state after it.
     """
 
     error: str = ""
@@ -82,6 +83,8 @@ class CallReport:
     requires_grad: Mapping[str, bool] = field(default_factory=dict[str, bool])
     is_leaf: Mapping[str, bool] = field(default_factory=dict[str, bool])
     aliases: tuple[tuple[str, str], ...] = ()
+    overwritten: tuple[str, ...] = ()
+    touched: Mapping[str, str] = field(default_factory=dict[str, str])
     state_before: Mapping[str, Any] = field(default_factory=dict[str, Any])
     state_after: Mapping[str, Any] = field(default_factory=dict[str, Any])
     stream: str = ""
@@ -148,4 +151,5 @@ def read_report(folder: Path) -> SubjectReport | None:
 def _call_report(value: Mapping[str, Any]) -> CallReport:
     fields: dict[str, Any] = dict(value)
     fields["aliases"] = tuple((str(left), str(right)) for left, right in value["aliases"])
+    fields["overwritten"] = tuple(str(key) for key in value["overwritten"])
     return CallReport(**fields)

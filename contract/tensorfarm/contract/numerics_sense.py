@@ -5,7 +5,7 @@ Invariant: a contract that passes here can be kept by an honest candidate; one t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
@@ -29,7 +29,6 @@ def refuse_senseless(value: Any, against: Mapping[str, Any], place: str) -> None
 
 
 _Fault = tuple[str, str, str, str]
-_Rule = Callable[[Mapping[str, Any]], "_Fault | None"]
 
 
 def _refuse_other_formats(value: Any, against: Mapping[str, Any], place: str) -> None:

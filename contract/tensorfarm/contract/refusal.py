@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 _LINE_LIMIT = 300
 
 
@@ -22,6 +25,12 @@ class Refusal(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (type(self), self.fact, self.limit, self.next_step, self.exit_code)
+
+
+def refuse_unknown(what: str, value: Any, known: Sequence[str]) -> None:
+    """Raise a Refusal for a word that is none of ``known``."""
+    if value not in known:
+        raise Refusal(f"{what} {value!r} is unknown", limit=", ".join(known), next_step=f"choose one as {what}")
 
 
 def one_line(error: BaseException) -> str:

@@ -1,9 +1,9 @@
 """Does a tensor agree with what is expected of it? The one comparison that forward, gradient and mutation share.
 
-An element's limit is ``c * u * |y64| + k * sigma`` plus ``c`` times the smallest subnormal, u being the roundoff of the
-tensor's own dtype: where numbers are subnormal, a rounding errs by that much whatever the size of what it rounds. NaN
-and infinities must stand where they stand in the reference, with their sign, and are required only where the eager
-original and the rounded float64 value say the same. A NaN is never within a limit.
+An element's limit is ``c * u * |y64| + k * sigma`` plus ``c`` times the smallest subnormal (once at least), u being the
+roundoff of the tensor's own dtype: where numbers are subnormal, a rounding errs by that much whatever the size of what
+it rounds. NaN and infinities must stand where they stand in the reference, with their sign, and are required only where
+the eager original and the rounded float64 value say the same. A NaN is never within a limit.
 
 Where the original itself is outside the limit, the noise knows too little of an operator: such an element decides
 nothing, unless what was seen errs by ``EAGER_MARGIN`` times as much as the original. An infinite sigma is no limit at
@@ -292,6 +292,7 @@ def _mostly_undecidable(blocks: list[_Block], rule: Rule, tally: _Tally) -> bool
 
 
 def root_mean_square(values: torch.Tensor) -> float:
+    """Zero of no values."""
     if not values.numel():
         return 0.0
     return float(torch.linalg.vector_norm(values.reshape(-1))) / math.sqrt(values.numel())

@@ -11,15 +11,17 @@ import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from tensorfarm.contract.digest import sha256_json
+from tensorfarm.contract.digest import sha256_json, sha256_tree
 from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.outcome import Outcome, Status
 from tensorfarm.gate.finding import Finding
-from tensorfarm.gate.seal import CODE_GENERATORS, COMPILERS
+from tensorfarm.gate.seal import CODE_GENERATORS, COMPILERS, Seal
 from tensorfarm.gate.setting import Level
 from tensorfarm.gate.verdict import Verdict
 
@@ -76,19 +78,35 @@ def certified(verdict: Verdict, seed: int, gate_version: str, attestation: Mappi
     return Certificate(**told, seed=seed, gate_version=gate_version, attestation=attestation)
 
 
+@cache
+def gate_version() -> str:
+    """Changes with any line of the gate and with the torch that judges: an old expectation is then never read."""
+    return f"gate/2+{sha256_tree(Path(__file__).parent)[:12]}+torch{torch.__version__}"
+
+
+def apart(contract: NumericalContract, level: Level, seal: Seal, subject: Mapping[str, Any]) -> dict[str, Any]:
+    """Attestation of what was judged by processes of its own. ``subject`` is what the subject's says of itself."""
+    return {**_attested(APART, seal.evidence(), contract, level), "subject": dict(subject)}
+
+
 def in_place(contract: NumericalContract, level: Level) -> dict[str, Any]:
     """Attestation of what was judged in the process that holds it. Compilers that are loaded there are named."""
     loaded = sorted(sys.modules)
     within = tuple(f"{name}." for name in (*COMPILERS, *CODE_GENERATORS))
+    seal = {
+        "sealed": [],
+        "attempts": [],
+        "launcher": [name for name in loaded if f"{name}.".startswith(within)],
+        "modules": len(loaded),
+        "modules_sha256": sha256_json(loaded),
+    }
+    return _attested(IN_PLACE, seal, contract, level)
+
+
+def _attested(isolation: str, seal: Mapping[str, Any], contract: NumericalContract, level: Level) -> dict[str, Any]:
     return {
-        "isolation": IN_PLACE,
-        "seal": {
-            "sealed": [],
-            "attempts": [],
-            "launcher": [name for name in loaded if f"{name}.".startswith(within)],
-            "modules": len(loaded),
-            "modules_sha256": sha256_json(loaded),
-        },
+        "isolation": isolation,
+        "seal": dict(seal),
         "level": level.name.lower(),
         "contract": contract.hash,
         "torch": torch.__version__,

@@ -35,7 +35,13 @@ def undisturbed() -> Generator[None]:
             torch.set_float32_matmul_precision(state["matmul_precision"])
             torch.use_deterministic_algorithms(state["deterministic"], warn_only=warn_only)
             torch.set_warn_always(state["warn_always"])
+            torch.set_autocast_enabled("cpu", state["autocast"])
+            torch.backends.mkldnn.enabled = state["mkldnn"]
+            torch.backends.cuda.enable_flash_sdp(state["flash_sdp"])
+            torch.backends.cuda.enable_math_sdp(state["math_sdp"])
             torch.set_flush_denormal(not state["subnormals_torch"])
             if torch.get_num_threads() != state["threads"]:
                 torch.set_num_threads(state["threads"])
+            if str(torch.get_default_device()) != state["default_device"]:
+                torch.set_default_device(None if state["default_device"] == "cpu" else state["default_device"])
     torch.set_grad_enabled(grad)

@@ -16,10 +16,14 @@ from torch.autograd import forward_ad
 
 from tensorfarm.contract.exchange import CallReport
 from tensorfarm.contract.refusal import one_line
+from tensorfarm.gate import other_streams
 from tensorfarm.gate.aliases import aliases
+from tensorfarm.gate.copies import snapshot
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.opaque import words_of
 from tensorfarm.gate.process_state import process_state
+from tensorfarm.gate.reused import held
+from tensorfarm.gate.touched import marks, touched
 from tensorfarm.gate.trial import Derivative
 
 RECOMPILE_BLOCKED = "RecompileBlocked"
@@ -47,12 +51,14 @@ class Callee(Protocol):
 
 @dataclass
 class Values:
-    """What a call gave so far; ``stage`` is where it is, so that an error can say where it was."""
+    """What a call gave so far; ``stage`` is where it is, so that an error can say where it was.
+    ``grad_enabled`` is around the call itself: whoever called put back its own."""
 
     outputs: Sequence[Any] = ()
     structure: str = ""
     tensors: dict[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     stage: str = "forward"
+    grad_enabled: tuple[bool, bool] | None = None
 
     def add(self, key: str, value: Any) -> None:
         if isinstance(value, torch.Tensor):
@@ -65,8 +71,10 @@ def evaluate(callee: Callee, leaves: Mapping[str, Any], derivative: Derivative, 
         _forward_mode(callee, leaves, vectors, into)
         return
     inputs = _wanting(leaves)
-    with torch.set_grad_enabled(derivative is not Derivative.NONE):
+    differentiates = derivative is not Derivative.NONE
+    with torch.set_grad_enabled(differentiates):
         returned = callee.call(leaves)
+        into.grad_enabled = (differentiates, torch.is_grad_enabled())
     _keep_outputs(returned, into)
     if derivative in (Derivative.NONE, Derivative.GRAPH):
         return
@@ -116,7 +124,10 @@ def observed(
     copied: bool = True,
 ) -> Observation:
     """Call and look. What the callee raises is in the report. ``copied``: tensors outlive the next call."""
-    _seed(seed)
+    seed_generators(seed)
+    parameters = callee.parameters
+    inputs = {f"input:{name}": value for name, value in leaves.items() if isinstance(value, torch.Tensor)}
+    marked, elsewhere = marks(parameters, inputs), other_streams.position()
     before, values = process_state(), Values()
     started = time.perf_counter()
     error: BaseException | None = None
@@ -132,10 +143,16 @@ def observed(
         error = raised
     seconds = time.perf_counter() - started
     after = process_state()
+    # Where these streams are is the process's own: an expectation holds no more than whether they moved.
+    before["other_streams"], after["other_streams"] = "there", "there"
+    if other_streams.position() != elsewhere:
+        after["other_streams"] = "further on"
+    if values.grad_enabled is not None:
+        before["grad_enabled"], after["grad_enabled"] = values.grad_enabled
     given = {f"output:{position}": value for position, value in enumerate(values.outputs)}
     flags = {key: value for key, value in given.items() if isinstance(value, torch.Tensor)}
-    inputs = {f"input:{name}": value for name, value in leaves.items() if isinstance(value, torch.Tensor)}
     buffers = {f"buffer:{name}": value for name, value in callee.buffers.items()}
+    state = {**buffers, **{f"parameter:{name}": value for name, value in parameters.items()}}
     report = CallReport(
         error=one_line(error) if error else "",
         error_type=type(error).__name__ if error else "",
@@ -146,17 +163,18 @@ def observed(
         },
         requires_grad={key.removeprefix("output:"): value.requires_grad for key, value in flags.items()},
         is_leaf={key.removeprefix("output:"): value.is_leaf for key, value in flags.items()},
-        aliases=aliases({**flags, **inputs}),
+        aliases=aliases({**flags, **inputs}, state),
+        touched=touched(marked, marks(parameters, inputs)),
         state_before=before,
         state_after=after,
         stream=stream(),
         seconds=seconds,
     )
     tensors = {key: value.detach() for key, value in {**values.tensors, **inputs, **buffers}.items()}
-    return Observation(snapshot(tensors) if copied else tensors, report)
+    return Observation(snapshot(tensors), report, held(tensors)) if copied else Observation(tensors, report)
 
 
-def _seed(seed: int) -> None:
+def seed_generators(seed: int) -> None:
     """``torch.manual_seed``, which takes a millisecond for each kind of device that is absent: it keeps a traceback."""
     if torch.accelerator.is_available():
         torch.manual_seed(seed)
@@ -167,41 +185,6 @@ def _seed(seed: int) -> None:
 def stream() -> str:
     """A digest of where the default generator is."""
     return hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest()[:16]
-
-
-def snapshot(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Copies with storages, strides and sharing as they are."""
-    storages: dict[int, torch.UntypedStorage] = {}
-    found: dict[str, torch.Tensor] = {}
-    for key, value in tensors.items():
-        storage = value.untyped_storage()
-        place = storage.data_ptr()
-        if place not in storages or not place:
-            storages[place] = storage.clone()
-        made = torch.empty(0, dtype=value.dtype, device=value.device)
-        made.set_(storages[place], value.storage_offset(), value.shape, value.stride())  # type: ignore[arg-type]
-        made = made.conj() if value.is_conj() else made
-        found[key] = torch.ops.aten._neg_view(made) if value.is_neg() else made
-    return found
-
-
-def on_device(tensors: Mapping[str, torch.Tensor], device: str) -> Mapping[str, torch.Tensor]:
-    """The same tensors there, sharing storages as they do here; an instruction-set level is no other place."""
-    kind = device.partition("/")[0]
-    if kind == "cpu":
-        return tensors
-    storages: dict[int, torch.UntypedStorage] = {}
-    found: dict[str, torch.Tensor] = {}
-    for key, value in tensors.items():
-        value = value.resolve_conj().resolve_neg()
-        storage = value.untyped_storage()
-        if storage.data_ptr() not in storages:
-            whole = torch.empty(0, dtype=torch.uint8).set_(storage)  # type: ignore[arg-type]
-            storages[storage.data_ptr()] = whole.to(kind).untyped_storage()
-        made = torch.empty(0, dtype=value.dtype, device=kind)
-        there = storages[storage.data_ptr()]
-        found[key] = made.set_(there, value.storage_offset(), value.shape, value.stride())  # type: ignore[arg-type]
-    return found
 
 
 def _plain(item: Any) -> Any:

@@ -12,12 +12,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tensorfarm.contract.artifact import Artifact, open_artifact
-from tensorfarm.contract.digest import sha256_json, sha256_tree
+from tensorfarm.contract.digest import sha256_json
 from tensorfarm.contract.graph import WeightKind
 from tensorfarm.contract.ir_contract import STRICT, IrContract
 from tensorfarm.contract.numerics import NumericalContract, parse_contract
 from tensorfarm.contract.program import MODES, Program
-from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.refusal import Refusal, refuse_unknown
 from tensorfarm.contract.tensors import tensor_sha256, write_tensors
 from tensorfarm.gate.calling import observed
 from tensorfarm.gate.checks import capture
@@ -29,7 +29,7 @@ from tensorfarm.gate.oracle import expectations
 from tensorfarm.gate.oracle_file import OracleFile
 from tensorfarm.gate.reference import Reference, reference_of_program, reference_of_source
 from tensorfarm.gate.sequence import sequence_of
-from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.setting import LEVELS, Level, Setting
 from tensorfarm.gate.spread import first_look
 from tensorfarm.gate.subject.captured import of_graph
 from tensorfarm.gate.trial import Trial
@@ -37,7 +37,6 @@ from tensorfarm.gate.trial import Trial
 ARTIFACT = "artifact"
 # Beside the trials' own: what the captured graph gave on the example inputs.
 CAPTURED = "captured"
-_LEVELS = [level.name.lower() for level in Level]
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,9 @@ class Case:
     @staticmethod
     def of(request: Mapping[str, Any], gate_version: str) -> Case:
         """Refuses an unknown mode or level, an invalid contract, and a request without an original."""
-        rules = request.get("ir_contract")
+        rules, level = request.get("ir_contract"), request.get("level", "quick")
+        refuse_unknown("mode", request["mode"], MODES)
+        refuse_unknown("level", level, LEVELS)
         program = request.get("program")
         return Case(
             subject=_subject(request),
@@ -78,10 +79,8 @@ class Case:
             program_sha256=str(request.get("program_sha256", "")),
             semantic_hash=str(request.get("semantic_hash", "")),
             source=str(request.get("source", "")),
-            mode=_one_of("mode", request["mode"], MODES),
-            level=Level[
-                _one_of("level", request.get("level", "quick"), [level.name.lower() for level in Level]).upper()
-            ],
+            mode=request["mode"],
+            level=Level[level.upper()],
             contract=parse_contract(request["contract"]),
             rules=STRICT if rules is None else IrContract.parse(rules),
             folder=Path(request["folder"]),
@@ -193,10 +192,10 @@ class Case:
             found[CAPTURED] = (Expectation(self._captured(self.program, found["example"][0])),)
         return found
 
-    def surer(
+    def with_all_samples(
         self, families: frozenset[str], first: Mapping[str, tuple[Expectation, ...]]
     ) -> dict[str, tuple[Expectation, ...]]:
-        """The same, but that what the trials of these families are held to is spread as all samples say."""
+        """``first`` again, with the spread of all samples for what the trials of these families are held to."""
         trials = [self.trials[name] for name in trials_of(replace(self.setting, only=families))]
         again = expectations(self.reference.unwidened(), trials, self.contract, self.seed)
         spread = {
@@ -238,11 +237,6 @@ def _told(trial: Trial) -> list[Any]:
     return [trial.depth, trial.variant, calls]
 
 
-def gate_version(torch_version: str) -> str:
-    """Changes with any line of the gate and with the torch that judges: an old expectation is then never read."""
-    return f"gate/2+{sha256_tree(Path(__file__).parent)[:12]}+torch{torch_version}"
-
-
 def _subject(request: Mapping[str, Any]) -> Mapping[str, Any]:
     if "subject" in request:
         return request["subject"]
@@ -252,9 +246,3 @@ def _subject(request: Mapping[str, Any]) -> Mapping[str, Any]:
         "sha256": request["artifact_sha256"],
         "candidate_id": request["candidate_id"],
     }
-
-
-def _one_of(what: str, value: Any, known: Any) -> str:
-    if value not in known:
-        raise Refusal(f"{what} {value!r} is unknown", limit=", ".join(known), next_step=f"choose one as {what}")
-    return str(value)

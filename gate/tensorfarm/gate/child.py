@@ -44,6 +44,14 @@ class Ended:
         return f"{_end_of(self.returncode or 0)}{said}"
 
 
+def interpreter(module: str, call: str, python_path: Sequence[str]) -> list[str]:
+    """The command of a fresh interpreter that carries out ``call``, an exit code, in a module of the gate. It searches
+    ``python_path`` first, then what this one searches, so that children of an isolated one see no more than it does."""
+    isolation = [flag for flag, on in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if on]
+    code = f"import sys; sys.path[:] = {[*python_path, *sys.path]!r}; from tensorfarm.gate import child, {module}"
+    return [sys.executable, *isolation, "-c", f"{code}; child.leave_with(lambda: {call})"]
+
+
 def run_child(
     command: Sequence[str], seconds: float | None = None, environment: Mapping[str, str] | None = None
 ) -> Ended:

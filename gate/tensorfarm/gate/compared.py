@@ -215,6 +215,13 @@ def differing(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return ~(alike | left.isnan() & right.isnan())
 
 
+def identical(left: torch.Tensor | None, right: torch.Tensor | None) -> bool:
+    """Whether both are there, of one shape and dtype, and nowhere ``differing``."""
+    if left is None or right is None or (left.shape, left.dtype) != (right.shape, right.dtype):
+        return False
+    return not bool(differing(left, right).any())
+
+
 def worst_of(
     check_name: str, what: str, bad: torch.Tensor, expected: torch.Tensor, seen: torch.Tensor, n_elements: int
 ) -> Finding:

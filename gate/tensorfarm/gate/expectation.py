@@ -18,7 +18,7 @@ from tensorfarm.gate import indexed_file
 from tensorfarm.gate.indexed_file import IndexedFile
 from tensorfarm.gate.observation import Observation
 
-FORMAT = "tensorfarm.expectation/3"
+FORMAT = "tensorfarm.expectation/4"
 _COTANGENT = "cotangent"
 
 
@@ -114,6 +114,7 @@ def load(
         about = told[name][number]
         report = about["report"]
         report["aliases"] = tuple((left, right) for left, right in report["aliases"])
+        report["overwritten"] = tuple(report["overwritten"])
         return Expectation(
             eager=Observation(parts.get((name, number, "eager"), {}), CallReport(**report)),
             exact=parts.get((name, number, "exact"), {}),

@@ -7,7 +7,6 @@ a judge is started.
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from tensorfarm.contract.capture import capture
 from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate.attestation import Certificate, certificate_of
-from tensorfarm.gate.child import leave_refusal, refusal_in, run_child
+from tensorfarm.gate.child import interpreter, leave_refusal, refusal_in, run_child
 from tensorfarm.gate.finding import inapplicable
 from tensorfarm.gate.whole_run import Said, certify_case, silent
 
@@ -149,10 +148,7 @@ def _program(named: Named, place: Path) -> tuple[Path | None, str]:
 
 def _captured(source: str, place: Path, python_path: Sequence[str]) -> str:
     """Capture ``source`` into the file ``place``, in a child. Why it cannot be captured, empty where it was."""
-    isolation = [flag for flag, on in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if on]
-    code = f"import sys; sys.path[:] = {[*python_path, *sys.path]!r}; from tensorfarm.gate import child, intake"
-    call = f"child.leave_with(lambda: intake.main({source!r}, {str(place)!r}))"
-    ended = run_child([sys.executable, *isolation, "-c", f"{code}; {call}"])
+    ended = run_child(interpreter("intake", f"intake.main({source!r}, {str(place)!r})", python_path))
     refusal = refusal_in(_refused(place))
     if refusal is not None and refusal.exit_code != _ILLEGAL_GRAPH:
         raise refusal

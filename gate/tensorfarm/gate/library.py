@@ -14,14 +14,13 @@ import yaml
 from tensorfarm.contract.contract_template import DTYPES, Draft, rendered
 from tensorfarm.contract.numerics import NumericalContract, parse_contract, read_contract_fields, validated
 from tensorfarm.contract.program import MODES
-from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.refusal import Refusal, refuse_unknown
 from tensorfarm.gate.attestation import Certificate
 from tensorfarm.gate.intake import Named, judged_apart, subject_of
 from tensorfarm.gate.live import judged_in_place
-from tensorfarm.gate.setting import Level
+from tensorfarm.gate.setting import LEVELS, Level
 
 DEFAULT_CONTRACT = "float32"
-LEVELS = tuple(level.name.lower() for level in Level)
 _SHIPPED = "2026-01-01"
 
 Contract = str | Path | Mapping[str, Any] | NumericalContract
@@ -97,12 +96,6 @@ def contract_fields(contract: str | Path | Mapping[str, Any] | None) -> dict[str
             next_step="correct the name, or the path of the file",
         )
     return read_contract_fields(Path(name))
-
-
-def refuse_unknown(what: str, value: str, known: Sequence[str]) -> None:
-    """Refuses a word that is none of ``known``."""
-    if value not in known:
-        raise Refusal(f"{what} {value!r} is unknown", limit=", ".join(known), next_step=f"choose one as {what}")
 
 
 def _mixed() -> Refusal:

@@ -24,10 +24,9 @@ from tensorfarm.contract.program import MODES
 from tensorfarm.contract.refusal import Refusal, one_line
 from tensorfarm.contract.structure import structure_text
 from tensorfarm.gate import between
-from tensorfarm.gate.attestation import Certificate, certified, in_place
+from tensorfarm.gate.attestation import Certificate, certified, gate_version, in_place
 from tensorfarm.gate.caller import undisturbed
 from tensorfarm.gate.calling import Returned, observed
-from tensorfarm.gate.case import gate_version
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.examination import examined, required_of, trials_of
 from tensorfarm.gate.expectation import Expectation
@@ -36,6 +35,7 @@ from tensorfarm.gate.kept_module import KeptModules, named_tensors
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.oracle import expectations
 from tensorfarm.gate.reference import Reference, reference_of_module
+from tensorfarm.gate.reused import with_overwritten
 from tensorfarm.gate.second_oracle import with_tie_breaks
 from tensorfarm.gate.setting import Facts, Leaf, Level, Setting
 from tensorfarm.gate.trial import MAIN, Trial
@@ -102,7 +102,7 @@ def judged_in_place(
         asked = mode or _mode(module, original.leaves)
         setting = Setting(contract, original.leaves, _facts(subject), asked, level, seed)
         verdict = _judged(setting, original, subject, module)
-    return certified(verdict, seed, gate_version(torch.__version__), in_place(contract, level))
+    return certified(verdict, seed, gate_version(), in_place(contract, level))
 
 
 def _judged(setting: Setting, original: Reference, subject: LiveCallee, module: torch.nn.Module) -> Verdict:
@@ -143,8 +143,9 @@ def _called(
         def vectors(values: Sequence[Any], wanted: Expectation = wanted) -> Mapping[int, torch.Tensor]:
             return {position: vector for position, vector in wanted.cotangents.items() if position < len(values)}
 
-        found.append(observed(subject, leaves, call.derivative, vectors, call.seed))
-    return tuple(found)
+        with undisturbed():  # what one call leaves behind is told of that call alone
+            found.append(observed(subject, leaves, call.derivative, vectors, call.seed))
+    return tuple(with_overwritten(found))
 
 
 def _callee(compiled: Callable[..., Any], module: torch.nn.Module, original: Reference) -> LiveCallee:

@@ -12,7 +12,7 @@ import math
 import torch
 
 from tensorfarm.contract.outcome import Status
-from tensorfarm.gate.agreement import index_of
+from tensorfarm.gate.agreement import index_of, root_mean_square
 from tensorfarm.gate.finding import Finding, failed, passed
 
 _UNSTABLE_INTEGERS = 1000
@@ -57,12 +57,6 @@ def near(
     return _worst(
         check_name, what, torch.where(ordinary, ratio, torch.where(alike, 0.0, math.inf)), wanted, given, limit
     )
-
-
-def root_mean_square(values: torch.Tensor) -> float:
-    """Of float64 values; zero of none."""
-    size = torch.linalg.vector_norm(values.reshape(-1))
-    return float(size) / math.sqrt(values.numel()) if values.numel() else 0.0
 
 
 def _few_differ(check_name: str, what: str, seen: torch.Tensor, eager: torch.Tensor) -> Finding:

@@ -22,19 +22,24 @@ from typing import Any
 
 import torch
 
+from tensorfarm.gate.operands import is_nowhere
 from tensorfarm.gate.overflow import poison
-from tensorfarm.gate.recorded import Recorded, dtype_of, is_nowhere, largest_of, smallest_of
+from tensorfarm.gate.recorded import Recorded
 from tensorfarm.gate.rounding import (
+    ACCUMULATED,
     CONTRACTIONS,
     INNER,
     POWERS,
+    QUOTIENTS,
     RESAMPLING,
     Rounding,
     fresh_of,
+    functional_name_of,
     name_of,
     rounding_in,
     written_of,
 )
+from tensorfarm.gate.roundoff import dtype_of, largest_of, roundoff_of, smallest_of
 from tensorfarm.gate.widen import Widened
 
 # Draws are slices of one pool at random places: fresh normal numbers for each operator would cost more than it does.
@@ -43,10 +48,6 @@ POOL_SIZE = 1 << _POOL_BITS
 # Lanes of a vector, unrolled, times threads: as many partial sums as a long sum is honestly split into.
 BLOCKS = 1 << 11
 _WIDE = (torch.float64, torch.complex128)
-# Operators that every runtime keeps wide inside, with the operand, if any, that is added to their sum.
-ACCUMULATED = {"mm": -1, "bmm": -1, "sum": -1, "mean": -1, "addmm": 0, "baddbmm": 0, "convolution": 2}
-# A quotient that is exact is so as a quotient alone.
-QUOTIENTS = frozenset({"div", "mean", "reciprocal", "avg_pool2d", "_adaptive_avg_pool2d", "var", "var_mean"})
 
 
 class Noise:
@@ -70,7 +71,7 @@ class Noise:
         self.roundoff = roundoff
         self.recorded = recorded
         finer = {name: kept for name, kept in (accumulate or {}).items() if name != "default"}
-        self._kept = {_roundoff_of(name): _roundoff_of(kept) for name, kept in finer.items()}
+        self._kept = {_roundoff_named(name): _roundoff_named(kept) for name, kept in finer.items()}
         self._random = random.Random(seed)
         self._factors: dict[float, torch.Tensor] = {}
         self._amplification = 1.0
@@ -201,8 +202,8 @@ class Noise:
         return factors[start : start + like.numel()].view(shape)
 
 
-def _roundoff_of(name: str) -> float:
-    return torch.finfo(getattr(torch, name)).eps / 2
+def _roundoff_named(name: str) -> float:
+    return roundoff_of(getattr(torch, name))
 
 
 def _is_dense(value: torch.Tensor) -> bool:
@@ -241,27 +242,12 @@ class Perturbed(Widened):
             if step is not None:
                 roundoff, largest = step.roundoff, step.largest
                 args = self._with_casts(args, step.cast)
-        positions, names, plain = *written_of(func), name_of(func).rstrip("_")
         if kind is Rounding.REDUCES or kwargs.get("alpha", 1) != 1:
-            height = _height(func, args) if kind is Rounding.REDUCES else 1
-            kept = self.noise.of_terms(func, roundoff)
-            added, terms = (-1, roundoff) if kept is None else (ACCUMULATED[name_of(func)], kept)
-            args = [
-                value
-                if place in positions
-                else self.noise.perturbed(value, *((1, roundoff) if place == added else (height, terms)))
-                for place, value in enumerate(args)
-            ]
+            args = self._operands(func, args, _height(func, args) if kind is Rounding.REDUCES else 1, roundoff)
         result = self.wide(func, args, kwargs)
-        if not positions and not names:
-            made = result
-        else:
-            results = result if isinstance(result, (tuple, list)) else (result,)
-            made = [args[place] for place in positions if place < len(args)]
-            made += [kwargs[name] for name in names if name in kwargs]
-            made += [results[place] for place in fresh_of(func)] if result is not None else []
+        made, plain = _made(func, args, kwargs, result), functional_name_of(func)
         # What was written to is no operand any more.
-        if self.noise.overflows and kind is Rounding.REDUCES and not positions and not names:
+        if self.noise.overflows and kind is Rounding.REDUCES and made is result:
             poison(func, args, lambda operands: self.wide(func, operands, kwargs), made, largest)
         if plain in POWERS:
             self.noise.blur_subnormals(made, roundoff)
@@ -275,6 +261,22 @@ class Perturbed(Widened):
             self.noise.turn_zeros(made)
         return result
 
+    def _operands(self, func: Any, args: Any, height: int, roundoff: float | None) -> list[Any]:
+        """Copies that err before the operator does. What it writes to is left alone; what is added to a sum errs once,
+        and the terms of one that is kept in a finer dtype by that one's roundoff."""
+        kept = self.noise.of_terms(func, roundoff)
+        added, terms = (-1, roundoff) if kept is None else (ACCUMULATED[name_of(func)], kept)
+        positions, _ = written_of(func)
+        found: list[Any] = []
+        for place, value in enumerate(args):
+            if place in positions:
+                found.append(value)
+            elif place == added:
+                found.append(self.noise.perturbed(value, 1, roundoff))
+            else:
+                found.append(self.noise.perturbed(value, height, terms))
+        return found
+
     def _with_casts(self, args: Any, cast: tuple[tuple[int, float], ...]) -> Any:
         """Operands that the original had rounded to a narrower dtype just before, rounded."""
         if not cast:
@@ -285,13 +287,24 @@ class Perturbed(Widened):
         return changed
 
 
+def _made(func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> Any:
+    """All that an operator gave: its very result, or where it writes, what it wrote to and its results beside."""
+    positions, names = written_of(func)
+    if not positions and not names:
+        return result
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    found = [args[place] for place in positions if place < len(args)]
+    found += [kwargs[name] for name in names if name in kwargs]
+    return found + ([results[place] for place in fresh_of(func)] if result is not None else [])
+
+
 def _height(func: Any, args: Any) -> int:
     """ceil(log2 n) of the number of terms in one result, at least 1, and more for a sum of very many terms.
 
     Resampling rounds the places that it reads at, twice or so by ``u`` times a side's length: a third is the spread.
     """
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
-    name = name_of(func).rstrip("_")
+    name = functional_name_of(func)
     if name in INNER or not tensors:
         return 1
     if name in CONTRACTIONS:

@@ -14,8 +14,16 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tensorfarm.gate.recorded import is_nowhere
-from tensorfarm.gate.rounding import CONTRACTIONS, REDUCTIONS, Rounding, name_of, rounding_of, written_of
+from tensorfarm.gate.operands import is_nowhere, tensors_in
+from tensorfarm.gate.rounding import (
+    CONTRACTIONS,
+    REDUCTIONS,
+    Rounding,
+    functional_name_of,
+    name_of,
+    rounding_of,
+    written_of,
+)
 
 ELEMENTWISE, REDUCTION, CONTRACTION = "elementwise", "reduction", "contraction"
 SCATTER_ADD, RNG = "scatter_add", "rng"
@@ -75,7 +83,7 @@ class Watched(TorchDispatchMode):
 
 def class_of(func: Any, args: Any, kwargs: Any) -> str | None:
     """The class of one call of an ATen overload; None where it rounds nothing and draws nothing."""
-    plain = name_of(func).rstrip("_")
+    plain = functional_name_of(func)
     if plain in _IF_ACCUMULATING:
         place = _IF_ACCUMULATING[plain]
         adds = kwargs.get("accumulate", args[place] if len(args) > place else False)
@@ -85,7 +93,7 @@ def class_of(func: Any, args: Any, kwargs: Any) -> str | None:
 
 @cache
 def _class_of(func: Any) -> str | None:
-    plain = name_of(func).rstrip("_")
+    plain = functional_name_of(func)
     if torch.Tag.nondeterministic_seeded in func.tags:
         return RNG
     if plain in _SCATTERING:
@@ -101,14 +109,9 @@ def _class_of(func: Any) -> str | None:
 
 
 def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
-    """Those that have memory, in lists too."""
-    found: list[torch.Tensor] = []
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            found += [value] if value.layout is torch.strided and value.numel() and not is_nowhere(value) else []
-        elif isinstance(value, (list, tuple)):
-            found += _tensors(value)
-    return found
+    """Those that have memory."""
+    found = tensors_in(values)
+    return [value for value in found if value.layout is torch.strided and value.numel() and not is_nowhere(value)]
 
 
 def _memory(value: torch.Tensor) -> int:

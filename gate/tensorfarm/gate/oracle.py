@@ -19,14 +19,17 @@ from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.refusal import one_line
 from tensorfarm.contract.tensors import storage_sha256, tensor_sha256
 from tensorfarm.gate import between, other_streams
-from tensorfarm.gate.calling import Values, differentiable, evaluate, observed
+from tensorfarm.gate.calling import Values, differentiable, evaluate, observed, seed_generators
 from tensorfarm.gate.cotangents import cotangents_of, tangents_of
 from tensorfarm.gate.expand import Expanded
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.noise import Noise, Perturbed
+from tensorfarm.gate.observation import spoken
 from tensorfarm.gate.operator_classes import Watched
 from tensorfarm.gate.recorded import Recorded, Recording
 from tensorfarm.gate.reference import ModuleCallee, Reference
+from tensorfarm.gate.reused import with_overwritten
+from tensorfarm.gate.roundoff import roundoff_of
 from tensorfarm.gate.spread import Spread, draws
 from tensorfarm.gate.trial import Call, Depth, Derivative, Trial
 from tensorfarm.gate.widen import Widened, wide_defaults, widened
@@ -173,7 +176,7 @@ def _eager(reference: Reference, trial: Trial, seed: int) -> list[Expectation]:
         held = {f"input:{name}": value for name, value in leaves.items() if isinstance(value, torch.Tensor)}
         held |= {f"buffer:{name}": value for name, value in callee.buffers.items()}
         before = {key: storage_sha256(value) for key, value in held.items()}
-        torch.manual_seed(call.seed)
+        seed_generators(call.seed)
         stream = torch.get_rng_state()
         seen = observed(callee, leaves, call.derivative, vectors, call.seed)
         random = not torch.equal(stream, torch.get_rng_state())
@@ -181,7 +184,8 @@ def _eager(reference: Reference, trial: Trial, seed: int) -> list[Expectation]:
             key for key, sha256 in before.items() if key in seen.tensors and storage_sha256(seen.tensors[key]) != sha256
         }
         found.append(Expectation(seen, cotangents=drawn, changed=frozenset(changed), random=random))
-    return found
+    seen = with_overwritten([call.eager for call in found])
+    return [replace(call, eager=eager) for call, eager in zip(found, seen, strict=True)]
 
 
 def _vectors(values: Sequence[Any], call: Call, seed: int) -> Mapping[int, torch.Tensor]:
@@ -203,8 +207,7 @@ def _wide_calls(
     seed: int,
 ) -> list[_Wide]:
     samples = contract.monte_carlo.samples if trial.depth is Depth.BUDGET else 0
-    roundoff = torch.finfo(grain.coarsest).eps / 2
-    noise = Noise(roundoff, seed + contract.monte_carlo.seed, grain.recorded, contract.accumulate)
+    noise = Noise(roundoff_of(grain.coarsest), seed + contract.monte_carlo.seed, grain.recorded, contract.accumulate)
     with Expanded(grain.coarsest), wide_defaults():
         mode = Widened()
         exact = _run(reference, trial, calls, mode, wide=True)
@@ -235,7 +238,7 @@ def _run(
                 callee.module.double()
         leaves = reference.arguments(call.inputs, call.literals, wide=wide)
         values, error = Values(), ""
-        torch.manual_seed(call.seed)
+        seed_generators(call.seed)
         try:
             with mode:
                 evaluate(callee, leaves, call.derivative, lambda _, given=eager.cotangents: given, values)
@@ -262,7 +265,7 @@ def _joined(eager: Expectation, wide: _Wide) -> Expectation:
     shapes = {key: value.shape for key, value in eager.eager.tensors.items()}
     other = next((key for key, value in wide.exact.items() if shapes.get(key, value.shape) != value.shape), "")
     if other and not wide.error:
-        wide = replace(wide, error=f"{other.replace(':', ' ')} comes in another shape there")
+        wide = replace(wide, error=f"{spoken(other)} comes in another shape there")
     exact, sigma = ({}, {}) if other else (wide.exact, wide.sigma)
     found = replace(eager, exact=exact, sigma=sigma, oracle_error=wide.error)
     return replace(found, made_by=wide.way, unsteady=wide.unsteady)

@@ -45,6 +45,9 @@ def process_state() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "autocast": torch.is_autocast_enabled("cpu"),
         "matmul_precision": torch.get_float32_matmul_precision(),
+        "mkldnn": torch.backends.mkldnn.enabled,
+        "flash_sdp": torch.backends.cuda.flash_sdp_enabled(),
+        "math_sdp": torch.backends.cuda.math_sdp_enabled(),
         "warn_always": torch.is_warn_always_enabled(),
         "random_stream": hashlib.blake2b(torch.get_rng_state().numpy().tobytes(), digest_size=8).hexdigest(),
     }

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tensorfarm.contract.exchange import REPORT
 from tensorfarm.contract.refusal import Refusal
-from tensorfarm.gate.child import Ended, refusal_in, run_child
+from tensorfarm.gate.child import Ended, interpreter, refusal_in, run_child
 from tensorfarm.gate.devices import present
-from tensorfarm.gate.step import CASE
+from tensorfarm.gate.step import CASE, FUNCTIONS
 from tensorfarm.gate.subject.scratch import SCRATCH
 from tensorfarm.gate.trial import MAIN
 
@@ -64,7 +63,7 @@ def run_sessions(request: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns which devices were ``absent``, and why, and the ``deaths`` of subjects, by session.
     """
-    prepared = dict(request["before"])["tensorfarm.gate.judge:prepare"]
+    prepared = dict(request["before"])[FUNCTIONS["prepare"]]
     folder = Path(request["folder"])
     absent, deaths = dict[str, str](), dict[str, Any]()
     seconds = float(request.get("subject_seconds", SUBJECT_SECONDS))
@@ -90,15 +89,8 @@ def started(
     environment: Mapping[str, str],
     session: str = "",
 ) -> Ended:
-    # This process's own search path, so that an isolated interpreter's children see what it sees and no more.
-    code = f"import sys; sys.path[:] = {[*python_path, *sys.path]!r}; from tensorfarm.gate import child, step"
-    command = [
-        sys.executable,
-        *_isolation(),
-        "-c",
-        f"{code}; child.leave_with(lambda: step.main({name!r}, step.Path({str(folder)!r}), {session!r}))",
-    ]
-    return run_child(command, seconds, environment)
+    call = f"step.main({name!r}, step.Path({str(folder)!r}), {session!r})"
+    return run_child(interpreter("step", call, python_path), seconds, environment)
 
 
 def death_of(returncode: int, said: str = "") -> dict[str, str] | None:
@@ -107,7 +99,3 @@ def death_of(returncode: int, said: str = "") -> dict[str, str] | None:
     if not returncode:
         return None
     return {"kind": "signal" if returncode < 0 else "exit", "message": Ended(returncode, said).death}
-
-
-def _isolation() -> list[str]:
-    return [flag for flag, on in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if on]

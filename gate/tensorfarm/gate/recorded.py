@@ -8,20 +8,17 @@ on, and the noise then takes the coarsest roundoff.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tensorfarm.gate.operands import is_nowhere, tensors_in
 from tensorfarm.gate.rounding import Rounding, name_of, rounding_in
+from tensorfarm.gate.roundoff import largest_of, roundoff_of
 
 _CASTS = frozenset({"_to_copy", "copy_"})
-_BY_ROUNDOFF = {
-    torch.finfo(dtype).eps / 2: torch.finfo(dtype)
-    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-}
 
 
 @dataclass(frozen=True)
@@ -35,36 +32,11 @@ class Step:
     cast: tuple[tuple[int, float], ...] = ()
 
 
-def largest_of(roundoff: float) -> float:
-    """The largest finite number of the floating dtype with this roundoff; infinite where none has it."""
-    return _BY_ROUNDOFF[roundoff].max if roundoff in _BY_ROUNDOFF else math.inf
-
-
-def dtype_of(roundoff: float) -> torch.dtype:
-    """The floating dtype with this roundoff; float64 where none has it."""
-    return getattr(torch, _BY_ROUNDOFF[roundoff].dtype) if roundoff in _BY_ROUNDOFF else torch.float64
-
-
-def smallest_of(roundoff: float) -> float:
-    """The smallest normal number of that dtype; zero where none has this roundoff."""
-    return _BY_ROUNDOFF[roundoff].smallest_normal if roundoff in _BY_ROUNDOFF else 0.0
-
-
 @dataclass(frozen=True)
 class Recorded:
     """Operators that round, in call order, backward ones included."""
 
     steps: tuple[Step, ...]
-
-    @property
-    def coarsest(self) -> float:
-        """The largest roundoff of any operator, 0 where none rounds."""
-        return max((max(step.roundoff, *(size for _, size in step.cast), 0.0) for step in self.steps), default=0.0)
-
-    @property
-    def is_uniform(self) -> bool:
-        """One roundoff everywhere: nothing that a replay would add."""
-        return all(step.roundoff == self.coarsest for step in self.steps)
 
     def replay(self) -> Replay:
         return Replay(self.steps)
@@ -84,15 +56,9 @@ class Replay:
         return None if self._lost else found
 
 
-def recorded(run: Callable[[], object]) -> Recorded:
-    """Call ``run``, which runs the original in its own dtypes under the same ``Expanded`` as the wide runs."""
-    with Recording() as recording:
-        run()
-    return recording.recorded()
-
-
 class Recording(TorchDispatchMode):
-    """Follows casts by their storages, which it holds, so that none is taken for a later one at the same place."""
+    """Is entered around the original in its own dtypes, under the same ``Expanded`` as the wide runs. Follows casts by
+    their storages, which it holds, so that none is taken for a later one at the same place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +84,7 @@ class Recording(TorchDispatchMode):
             narrower = _roundoff(result) > _roundoff(source)
             self._follow(result, _roundoff(result) if narrower else self._cast_size(source))
         else:
-            self._follow(result, max((self._cast_size(value) for value in _tensors(args)), default=0.0))
+            self._follow(result, max((self._cast_size(value) for value in tensors_in(args)), default=0.0))
         return result
 
     def _cast_size(self, value: Any) -> float:
@@ -127,36 +93,16 @@ class Recording(TorchDispatchMode):
         return self._narrowed.get(value.untyped_storage().data_ptr(), (0.0, None))[0]
 
     def _follow(self, result: Any, size: float) -> None:
-        for value in _tensors([result]) if size else ():
+        for value in tensors_in([result]) if size else ():
             if is_nowhere(value):
                 continue
             storage = value.untyped_storage()
             self._narrowed[storage.data_ptr()] = (size, storage)
 
 
-def is_nowhere(value: torch.Tensor) -> bool:
-    """What forward-mode differentiation makes zeros and their shapes of holds no numbers."""
-    return value.is_meta or value._is_zerotensor()
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    """Tensors among operands, those in lists included."""
-    found: list[torch.Tensor] = []
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found += _tensors(value)
-    return found
-
-
 def _roundoff(result: Any) -> float:
-    """Half of the coarsest ``eps`` among floating tensors, 0 where there is none."""
+    """The coarsest among floating tensors, 0 where there is none."""
     return max(
-        (
-            torch.finfo(value.dtype).eps / 2
-            for value in _tensors([result])
-            if value.is_floating_point() or value.is_complex()
-        ),
+        (roundoff_of(value.dtype) for value in tensors_in([result]) if value.is_floating_point() or value.is_complex()),
         default=0.0,
     )

@@ -66,6 +66,10 @@ _AS_TOLD = frozenset({"index_reduce", "linalg_vector_norm", "norm", "scatter_red
 _SELECTIONS = frozenset({"amax", "amin", math.inf, -math.inf})
 # Weighted sums whose weights come from rounded coordinates.
 RESAMPLING = ("upsample_", "grid_sampler_")
+# Sums that every runtime keeps wide inside, with the position of the operand that is added to them; -1 where none is.
+ACCUMULATED = {"mm": -1, "bmm": -1, "sum": -1, "mean": -1, "addmm": 0, "baddbmm": 0, "convolution": 2}
+# Results that are exact as quotients, and round where the divisor's reciprocal is multiplied by.
+QUOTIENTS = frozenset({"div", "mean", "reciprocal", "avg_pool2d", "_adaptive_avg_pool2d", "var", "var_mean"})
 # Operators that make subnormal numbers of ordinary ones, where their absolute error is no longer their own size's.
 POWERS = frozenset({"exp", "exp2", "pow", "sigmoid", "_softmax"})
 EXACT = frozenset(_MOVEMENT.split())
@@ -96,9 +100,16 @@ def name_of(func: Any) -> str:
 
 
 @cache
+def functional_name_of(func: Any) -> str:
+    """The name that the tables have: of an operator that writes to its operand, that of the one which does not."""
+    name = name_of(func)
+    return name if name.startswith("__") else name.rstrip("_")
+
+
+@cache
 def is_step(func: Any) -> bool:
     """Whether an overload has steps whatever it is called with: a cast has only to integers and booleans."""
-    name = name_of(func).rstrip("_")
+    name = functional_name_of(func)
     rounds_quotient = name in ("div", "divide") and "mode" in func._overloadname
     return name in STEPS or rounds_quotient or (name in ("max", "min") and func._overloadname == "dim")
 
@@ -106,8 +117,7 @@ def is_step(func: Any) -> bool:
 @cache
 def rounding_of(func: Any) -> Rounding:
     """How an ATen overload rounds. One that writes is judged by its functional name; a view is exact."""
-    name = name_of(func)
-    plain = name if name.startswith("__") else name.rstrip("_")
+    name, plain = name_of(func), functional_name_of(func)
     if (plain in EXACT or name in EXACT) and func._overloadname not in _ROUNDING_FORMS:
         return Rounding.EXACT
     if not func._schema.is_mutable and any(result.alias_info is not None for result in func._schema.returns):
@@ -119,12 +129,9 @@ def rounding_of(func: Any) -> Rounding:
 
 def rounding_in(func: Any, args: Sequence[Any]) -> Rounding:
     """How this call rounds: a scatter or a norm sums or selects as it is told."""
-    selects = name_of(func).rstrip("_") in _AS_TOLD and any(told in _SELECTIONS for told in args[1:] if _is_word(told))
+    told = [value for value in args[1:] if isinstance(value, (str, float))]  # a tensor cannot be looked up
+    selects = functional_name_of(func) in _AS_TOLD and any(value in _SELECTIONS for value in told)
     return Rounding.EXACT if selects else rounding_of(func)
-
-
-def _is_word(told: Any) -> bool:
-    return isinstance(told, (str, float))
 
 
 @cache

@@ -19,6 +19,9 @@ class Level(IntEnum):
     FULL = 3
 
 
+LEVELS = tuple(level.name.lower() for level in Level)
+
+
 @dataclass(frozen=True)
 class Leaf:
     """One input. ``example`` is None where it is no tensor, ``literal`` then its value."""

@@ -14,6 +14,7 @@ from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.inputs.outside import outside_declared
+from tensorfarm.gate.observation import spoken
 from tensorfarm.gate.opaque import holds_tensors
 from tensorfarm.gate.setting import Setting
 
@@ -65,7 +66,7 @@ def unsteady(example: Sequence[Expectation]) -> list[Finding]:
     if not keys:
         return []
     message = (
-        f"the original gives another {keys[0].replace(':', ' ')} when it is called again: it draws numbers that "
+        f"the original gives another {spoken(keys[0])} when it is called again: it draws numbers that "
         "torch.manual_seed does not reach, or keeps count in an attribute; make it repeat itself"
     )
     return [Finding(NAME, "original", Status.NOT_RUN, message)]

@@ -20,7 +20,7 @@ from tensorfarm.farm.observe.presentation import Presentation
 from tensorfarm.farm.observe.staleness_report import staleness_report
 from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
-from tensorfarm.gate.judge import gate_version
+from tensorfarm.gate.attestation import gate_version
 
 _DAY_SECONDS = 86_400.0
 

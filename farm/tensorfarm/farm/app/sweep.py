@@ -38,7 +38,7 @@ from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.leases import claimed_sweep
 from tensorfarm.farm.store.reader import Reader
 from tensorfarm.farm.store.sealer import seal
-from tensorfarm.gate.judge import gate_version
+from tensorfarm.gate.attestation import gate_version
 
 _HOUR_SECONDS = 3600
 

@@ -17,7 +17,8 @@ from tensorfarm.compiler.backends import BACKENDS
 from tensorfarm.compiler.pipeline import parse
 from tensorfarm.contract.artifact import open_artifact
 from tensorfarm.contract.bundle import Bundle
-from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.program import MODES
+from tensorfarm.contract.refusal import Refusal, refuse_unknown
 from tensorfarm.farm.app.artifact_names import known_candidate, named
 from tensorfarm.farm.app.authored_test import refuse_uncollectable, write_test
 from tensorfarm.farm.app.built_apart import built_apart
@@ -27,7 +28,8 @@ from tensorfarm.farm.store.layout import StoreLayout
 from tensorfarm.farm.store.reader import Reader
 from tensorfarm.gate.attestation import Certificate
 from tensorfarm.gate.intake import Named, artifact_subject, judged_apart, subject_of
-from tensorfarm.gate.library import LEVELS, contract_fields, refuse_unknown
+from tensorfarm.gate.library import contract_fields
+from tensorfarm.gate.setting import LEVELS
 from tensorfarm.gate.whole_run import Said, silent
 
 # What torch.compile is asked for by name alone; anything else is a pipeline, or a backend of the user's own.
@@ -77,7 +79,7 @@ def _prepared(request: VerifyRequest, said: Said) -> Generator[tuple[str, Named]
     """The title and what is to be judged; files that had to be built for it last as long as the block."""
     refuse_unknown("level", request.level, LEVELS)
     if request.mode:
-        refuse_unknown("mode", request.mode, ("inference", "training"))
+        refuse_unknown("mode", request.mode, MODES)
     if _is_artifact(request.what):
         yield _of_artifact(request)
     elif Path(request.what).suffix in _FILES:

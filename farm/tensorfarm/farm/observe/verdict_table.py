@@ -85,8 +85,8 @@ def print_verdict(console: Console, title: str, certificate: Certificate, again:
     wrong = worst_first(certificate.findings)
     for one in wrong[:MOST_SPELT_OUT]:
         console.print()
-        title = f" {one.finding.check_name}: {one.finding.what}"
-        console.print(Text.assemble((one.severity.value, STYLES[one.severity]), title), soft_wrap=True)
+        told = f" {one.finding.check_name}: {one.finding.what}"
+        console.print(Text.assemble((one.severity.value, STYLES[one.severity]), told), soft_wrap=True)
         for text in details(one):
             console.print(f"    {text}", markup=False, soft_wrap=True)
     if len(wrong) > MOST_SPELT_OUT:

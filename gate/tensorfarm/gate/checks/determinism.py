@@ -14,11 +14,11 @@ import torch
 
 from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.agreement import agreement
-from tensorfarm.gate.compared import agreements, differing, walk, worst_of
+from tensorfarm.gate.compared import agreements, differing, identical, walk, worst_of
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, failed, inapplicable
 from tensorfarm.gate.inputs import example
-from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.observation import Observation, spoken
 from tensorfarm.gate.planted import budget_of, copied, next_value, past_its_limit
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import MAIN, Depth, Derivative, Session, Trial
@@ -128,7 +128,7 @@ def _alike(
     if any(item.report.error for item in (*eager, *seen)):
         return
     for key in _repeating(*eager):
-        what = f"{key.replace(':', ' ', 1)} in {run}"
+        what = f"{spoken(key)} in {run}"
         first, again = (item.tensors.get(key) for item in seen)
         if first is None and again is None:
             continue  # that it is missing is the value families' to say
@@ -159,10 +159,7 @@ def _repeating(eager: Observation, again: Observation) -> list[str]:
     return [
         key
         for key, value in eager.tensors.items()
-        if key.partition(":")[0] in KINDS
-        and key in again.tensors
-        and (value.shape, value.dtype) == (again.tensors[key].shape, again.tensors[key].dtype)
-        and not bool(differing(value, again.tensors[key]).any())
+        if key.partition(":")[0] in KINDS and identical(value, again.tensors.get(key))
     ]
 
 

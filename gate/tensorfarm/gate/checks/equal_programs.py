@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tensorfarm.gate.checks import rng
 from tensorfarm.gate.checks.exact_integers import exactly
 from tensorfarm.gate.compared import Place, agreements, walk
 from tensorfarm.gate.evidence import Evidence
@@ -19,6 +18,7 @@ from tensorfarm.gate.finding import Finding, inapplicable
 from tensorfarm.gate.inputs import exact_integers, example, signs
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.stream import out_of_stream, stream_for_stream
 from tensorfarm.gate.trial import Depth, Trial
 from tensorfarm.gate.variant import IDENTITY, SPLIT_BATCH
 
@@ -42,7 +42,7 @@ def check(evidence: Evidence) -> list[Finding]:
 
 def canary(evidence: Evidence) -> Evidence | None:
     found = planted(evidence, names(_FORMS), ("output",), past_its_limit(evidence.setting.contract))
-    return found or rng.out_of_stream(evidence, names(_FORMS))
+    return found or out_of_stream(evidence, names(_FORMS))
 
 
 def trials_of_forms(setting: Setting, forms: Iterable[str]) -> list[Trial]:
@@ -69,7 +69,7 @@ def findings_of_forms(evidence: Evidence, check_name: str, forms: Iterable[str])
         return agreements(evidence, check_name, place, ("output", "gradient"))
 
     done = walk(evidence, check_name, names(forms), compare)
-    done.found += rng.stream_for_stream(evidence, check_name, names(forms))
+    done.found += stream_for_stream(evidence, check_name, names(forms))
     return done.settled()
 
 

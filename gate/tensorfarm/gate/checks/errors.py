@@ -21,7 +21,7 @@ from tensorfarm.gate.finding import Finding, failed, inapplicable
 from tensorfarm.gate.inputs import example
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.setting import Level, Setting
-from tensorfarm.gate.trial import MAIN, Call, Derivative, Session, Trial
+from tensorfarm.gate.trial import MAIN, Call, Derivative, Trial
 
 NAME, FAMILY, LEVEL, COST = "errors", "F23", Level.QUICK, 11
 _CANARY = "RuntimeError: planted"
@@ -45,7 +45,10 @@ def check(evidence: Evidence) -> list[Finding]:
         for session in trial.sessions:
             for number, wanted, given in evidence.pairs(name, session.name):
                 if wanted.eager.report.error or given.report.error:
-                    found.append(_judged(evidence.setting, trial, session, number, wanted, given))
+                    what = trial.name if len(trial.calls) == 1 else f"{trial.name} call {number}"
+                    what = what if session.name == MAIN.name else f"{what} in {session.name}"
+                    finding = _judged(evidence.setting, what, trial, trial.calls[number], wanted, given)
+                    found.append(finding.at(trial, session))
                 else:
                     answered += 1
     if answered:
@@ -62,31 +65,26 @@ def canary(evidence: Evidence) -> Evidence | None:
     return None
 
 
-def _judged(
-    setting: Setting, trial: Trial, session: Session, number: int, wanted: Expectation, given: Observation
-) -> Finding:
-    what = trial.name if len(trial.calls) == 1 else f"{trial.name} call {number}"
-    what = what if session.name == MAIN.name else f"{what} in {session.name}"
+def _judged(setting: Setting, what: str, trial: Trial, call: Call, wanted: Expectation, given: Observation) -> Finding:
+    """One call that at least one of the two refused."""
     eager, seen = wanted.eager.report, given.report
     if trial.name != example.NAME and eager.stage != seen.stage and _LACKS.search(_first_line(eager.error)):
         message = f"{what}: the original has no implementation, {_first_line(eager.error)}"
-        return Finding(NAME, what, Status.NOT_RUN, message, required=False).at(trial, session)
+        return Finding(NAME, what, Status.NOT_RUN, message, required=False)
     if eager.error:
         if not seen.error:
-            return failed(NAME, what, f"the original raises {_first_line(eager.error)}, it gave an answer").at(
-                trial, session
-            )
+            return failed(NAME, what, f"the original raises {_first_line(eager.error)}, it gave an answer")
         if eager.stage == "forward" != seen.stage:
             message = f"the original's forward pass raises {_first_line(eager.error)}, its own gave an answer"
-            return failed(NAME, what, message).at(trial, session)
-        return Finding(NAME, what, Status.PASS, "both raise", n_elements=1).at(trial, session)
-    reason = _may_refuse(setting, trial.calls[number])
+            return failed(NAME, what, message)
+        return Finding(NAME, what, Status.PASS, "both raise", n_elements=1)
+    reason = _may_refuse(setting, call)
     if reason:
-        return Finding(NAME, what, Status.PASS, f"{what}: refused, {reason}", n_elements=1).at(trial, session)
+        return Finding(NAME, what, Status.PASS, f"{what}: refused, {reason}", n_elements=1)
     if seen.error_type in GAVE_UP and trial.name != example.NAME:
         message = f"{what}: it could not be compiled, {_first_line(seen.error)}"
-        return Finding(NAME, what, Status.NOT_RUN, message, required=False).at(trial, session)
-    return failed(NAME, what, f"the original answers, it raises {_first_line(seen.error)}").at(trial, session)
+        return Finding(NAME, what, Status.NOT_RUN, message, required=False)
+    return failed(NAME, what, f"the original answers, it raises {_first_line(seen.error)}")
 
 
 def _may_refuse(setting: Setting, call: Call) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tensorfarm.gate.checks import rng
 from tensorfarm.gate.compared import Place, agreements, is_floating, walk
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, inapplicable
 from tensorfarm.gate.inputs import example
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.stream import out_of_stream, stream_for_stream
 from tensorfarm.gate.trial import Trial
 
 NAME = "forward"
@@ -34,7 +34,7 @@ def check(evidence: Evidence) -> list[Finding]:
         return agreements(evidence, NAME, place, ("output",), is_floating)
 
     done = walk(evidence, NAME, (example.NAME,), compare)
-    done.found += rng.stream_for_stream(evidence, NAME, (example.NAME,), ("output",))
+    done.found += stream_for_stream(evidence, NAME, (example.NAME,), ("output",))
     if not done.decided() and _is_compared_elsewhere(evidence):
         reason = f"{NAME}: no floating output has an element; integers and mutation compare what there is"
         return [*done.found, inapplicable(NAME, reason)]
@@ -43,7 +43,7 @@ def check(evidence: Evidence) -> list[Finding]:
 
 def canary(evidence: Evidence) -> Evidence | None:
     found = planted(evidence, (example.NAME,), ("output",), past_its_limit(evidence.setting.contract))
-    return found or rng.out_of_stream(evidence, (example.NAME,))
+    return found or out_of_stream(evidence, (example.NAME,))
 
 
 def _is_compared_elsewhere(evidence: Evidence) -> bool:

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tensorfarm.contract.outcome import Status
-from tensorfarm.gate.checks import rng
 from tensorfarm.gate.compared import Place, agreements, walk
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, inapplicable
 from tensorfarm.gate.inputs import example, layouts, ties
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.stream import out_of_stream, stream_for_stream
 from tensorfarm.gate.trial import Cotangent, Depth, Derivative, Trial
 
 NAME = "gradient"
@@ -52,7 +52,7 @@ def check(evidence: Evidence) -> list[Finding]:
         return agreements(evidence, NAME, place, ("gradient",))
 
     done = walk(evidence, NAME, _names(evidence), compare)
-    done.found += rng.stream_for_stream(evidence, NAME, _names(evidence), ("gradient",))
+    done.found += stream_for_stream(evidence, NAME, _names(evidence), ("gradient",))
     if not done.found and done.asked > done.silent:
         message = f'{NAME}: no output has a gradient by a weight or an input; judge it with "mode: inference"'
         return [Finding(NAME, "gradients", Status.NOT_RUN, message)]
@@ -62,7 +62,7 @@ def check(evidence: Evidence) -> list[Finding]:
 def canary(evidence: Evidence) -> Evidence | None:
     change = past_its_limit(evidence.setting.contract, "gradient")
     found = planted(evidence, _names(evidence), ("gradient",), change)
-    return found or rng.out_of_stream(evidence, _names(evidence), "gradient")
+    return found or out_of_stream(evidence, _names(evidence), "gradient")
 
 
 def _applies(setting: Setting) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tensorfarm.gate.checks import rng
 from tensorfarm.gate.compared import Place, agreements, walk
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.inputs import ladder
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.stream import out_of_stream, stream_for_stream
 from tensorfarm.gate.trial import Depth, Derivative, Trial
 
 NAME = "ladder"
@@ -45,13 +45,13 @@ def check(evidence: Evidence) -> list[Finding]:
             yield replace(finding, what=f"{finding.what} at {place.trial.name.removeprefix(_PREFIX)}")
 
     done = walk(evidence, NAME, _names(evidence), compare)
-    done.found += rng.stream_for_stream(evidence, NAME, _names(evidence))
+    done.found += stream_for_stream(evidence, NAME, _names(evidence))
     return done.settled()
 
 
 def canary(evidence: Evidence) -> Evidence | None:
     found = planted(evidence, _names(evidence), ("output",), past_its_limit(evidence.setting.contract))
-    return found or rng.out_of_stream(evidence, _names(evidence))
+    return found or out_of_stream(evidence, _names(evidence))
 
 
 def _names(evidence: Evidence) -> list[str]:

@@ -11,21 +11,19 @@ from dataclasses import replace
 
 import torch
 
-from tensorfarm.gate.checks import rng
 from tensorfarm.gate.compared import Place, agreements, walk
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, failed
 from tensorfarm.gate.inputs import layouts
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.stream import out_of_stream, stream_for_stream
 from tensorfarm.gate.trial import Depth, Trial
 
 NAME = "layouts"
 FAMILY = "F14"
 LEVEL = Level.STANDARD
 COST = 70
-
-_PREFIX = "layout:"
 
 
 def trials(setting: Setting) -> list[Trial]:
@@ -41,18 +39,19 @@ def check(evidence: Evidence) -> list[Finding]:
         yield from _strides(evidence, place)
 
     done = walk(evidence, NAME, _names(evidence), compare)
-    done.found += rng.stream_for_stream(evidence, NAME, _names(evidence))
+    done.found += stream_for_stream(evidence, NAME, _names(evidence))
     return done.settled()
 
 
 def canary(evidence: Evidence) -> Evidence | None:
     found = planted(evidence, _names(evidence), ("output",), past_its_limit(evidence.setting.contract))
-    return found or rng.out_of_stream(evidence, _names(evidence))
+    return found or out_of_stream(evidence, _names(evidence))
 
 
 def _names(evidence: Evidence) -> list[str]:
     declared = evidence.setting.contract.layouts
-    return [name for name, trial in evidence.trials.items() if name.startswith(_PREFIX) and trial.layout in declared]
+    laid = {name: trial for name, trial in evidence.trials.items() if name.startswith(layouts.PREFIX)}
+    return [name for name, trial in laid.items() if trial.layout in declared]
 
 
 def _strides(evidence: Evidence, place: Place) -> Iterable[Finding]:

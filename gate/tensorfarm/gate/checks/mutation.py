@@ -2,7 +2,8 @@
 
 Whole storages are compared, gaps of strided views included. An output may share memory only with what the original's
 output shares it with: a caller that writes to one would otherwise corrupt the other. Sharing that is lost corrupts
-nothing, and is not a fault: honest compilers return a copy where a switched-off dropout returns its input itself.
+nothing, and is not a fault: honest compilers return a copy where a switched-off dropout returns its input itself. What
+a call gave keeps its bytes when the next one comes.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import torch
 
 from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.agreement import agreement, mismatch
-from tensorfarm.gate.calling import snapshot
 from tensorfarm.gate.compared import is_floating
+from tensorfarm.gate.copies import snapshot
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding, drawn, failed, inapplicable, passed
 from tensorfarm.gate.inputs import example
-from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.observation import Observation, spoken
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import MAIN, Depth, Trial
 
@@ -38,7 +39,11 @@ def check(evidence: Evidence) -> list[Finding]:
         for number, wanted, given in evidence.pairs(name):
             if wanted.eager.report.error or given.report.error:
                 continue
-            said = [*_states(evidence, trial, number, wanted, given), *_sharing(evidence, wanted, given)]
+            said = [
+                *_states(evidence, trial, number, wanted, given),
+                *_sharing(evidence, wanted, given),
+                *_left_alone(evidence, wanted, given),
+            ]
             found += [_placed(finding, trial, number) for finding in said]
     return found or [inapplicable(NAME, "mutation: no call to look at")]
 
@@ -153,17 +158,24 @@ def _sharing(evidence: Evidence, wanted: Expectation, given: Observation) -> Ite
     found = [pair for pair in given.report.aliases if pair not in allowed and _of_output(pair)]
     for pair in found:
         left, right = sorted(pair, reverse=True)  # an output before an input
-        yield failed(NAME, _words(left), f"it shares memory with {_words(right)}, and the original's does not")
+        yield failed(NAME, spoken(left), f"it shares memory with {spoken(right)}, and the original's does not")
     if not found:
         yield passed(NAME, "shared memory", len(given.named("output")))
 
 
+def _left_alone(evidence: Evidence, wanted: Expectation, given: Observation) -> Iterator[Finding]:
+    """Outputs and gradients that a later call wrote to, where the original's keep what they held; parameters, and
+    flags of inputs, that the original leaves alone."""
+    if evidence.setting.contract.aliasing != "ignore":
+        for key in sorted(set(given.report.overwritten) - set(wanted.eager.report.overwritten)):
+            yield failed(NAME, spoken(key), "a later call wrote to its memory, and the original's does not")
+    for key, mark in given.report.touched.items():
+        if key not in wanted.eager.report.touched:
+            yield failed(NAME, spoken(key), f"its {mark} changed in the call, and the original leaves it alone")
+
+
 def _of_output(pair: tuple[str, str]) -> bool:
     return any(key.startswith("output:") for key in pair)
-
-
-def _words(key: str) -> str:
-    return key.replace(":", " ", 1)
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

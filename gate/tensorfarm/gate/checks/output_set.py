@@ -7,12 +7,12 @@ compiler may round elsewhere when it fuses otherwise, and bit for bit on exact i
 
 from __future__ import annotations
 
-from tensorfarm.gate.checks import rng
 from tensorfarm.gate.checks.equal_programs import findings_of_forms, names, trials_of_forms
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.stream import out_of_stream
 from tensorfarm.gate.trial import Trial
 from tensorfarm.gate.variant import MORE_OUTPUTS
 
@@ -35,4 +35,4 @@ def check(evidence: Evidence) -> list[Finding]:
 
 def canary(evidence: Evidence) -> Evidence | None:
     found = planted(evidence, names(_FORMS), ("output",), past_its_limit(evidence.setting.contract))
-    return found or rng.out_of_stream(evidence, names(_FORMS))
+    return found or out_of_stream(evidence, names(_FORMS))

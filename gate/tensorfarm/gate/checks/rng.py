@@ -4,42 +4,37 @@ Under ``same_stream_as_reference`` the same seed gives the original's values, an
 original's ends. Under ``seeded_own_stream`` as many elements are kept, those that are kept hold the original's values,
 and sizes agree within six sigma. Under both the same seed gives the same values, another seed others, and a backward
 pass uses the mask of its forward pass. Whatever the original does not do itself is not asked for.
-
-Other families compare such programs in their own trials by ``stream_for_stream``: in float64 other numbers are drawn.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from statistics import mean, median, stdev
+from statistics import mean, stdev
 
 import torch
 
-from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.outcome import Status
-from tensorfarm.gate.calling import snapshot
 from tensorfarm.gate.checks import determinism
-from tensorfarm.gate.compared import differing, worst_of
+from tensorfarm.gate.compared import differing, identical, worst_of
+from tensorfarm.gate.copies import snapshot
 from tensorfarm.gate.devices import main_device
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding, failed, inapplicable, passed
 from tensorfarm.gate.inputs import example
-from tensorfarm.gate.nearness import near, root_mean_square
-from tensorfarm.gate.observation import Observation
-from tensorfarm.gate.planted import copied, with_tensor
+from tensorfarm.gate.nearness import near
+from tensorfarm.gate.observation import Observation, spoken
 from tensorfarm.gate.setting import Level, Setting
-from tensorfarm.gate.trial import MAIN, Depth, Trial
+from tensorfarm.gate.stream import KINDS, SAME_STREAM, near_all, same_stream, size_of
+from tensorfarm.gate.trial import Depth, Trial
 
 NAME, FAMILY, LEVEL, COST = "rng", "F20", Level.QUICK, 45
 SEEDS = "seeds"
-SAME_STREAM = "same_stream_as_reference"
 _SIGMAS = 6.0
 _MANY_SEEDS = 8
-_TIMES = 3.0
-_KINDS = ("output", "gradient")
+Pairs = Sequence[tuple[Expectation, Observation]]
 
 
 def trials(setting: Setting) -> list[Trial]:
@@ -93,44 +88,9 @@ def canary(evidence: Evidence) -> Evidence | None:
         return None
     other, again = calls[0][2], calls[1][2]
     tensors = snapshot(again.tensors) | {
-        key: value for key, value in other.tensors.items() if key.partition(":")[0] in _KINDS
+        key: value for key, value in other.tensors.items() if key.partition(":")[0] in KINDS
     }
     return evidence.with_seen(determinism.REPEAT, 1, replace(again, tensors=tensors))
-
-
-def same_stream(contract: NumericalContract) -> bool:
-    """Whether draws must be the original's. Its generator is the CPU's, and no other kind of device can follow it."""
-    return contract.rng == SAME_STREAM and main_device(contract) == MAIN.device
-
-
-def stream_for_stream(
-    evidence: Evidence, check_name: str, names: Iterable[str], kinds: Sequence[str] = _KINDS
-) -> Iterator[Finding]:
-    """Outputs and gradients of calls that draw, by half of the digits; none where a stream of its own is allowed."""
-    if not same_stream(evidence.setting.contract):
-        return
-    for name in (name for name in names if name in evidence.trials):
-        for number, wanted, given in evidence.pairs(name):
-            if wanted.random and not (wanted.eager.report.error or given.report.error):
-                for finding in _near_all(check_name, f"{name} call {number + 1}", wanted, given, kinds):
-                    yield finding.at(evidence.trials[name])
-
-
-def out_of_stream(evidence: Evidence, names: Iterable[str], kind: str = "output") -> Evidence | None:
-    """The canary of ``stream_for_stream``: the largest element of a tensor of a call that draws, further off."""
-    for name in names if same_stream(evidence.setting.contract) else ():
-        for number, wanted, given in evidence.pairs(name):
-            if not wanted.random or wanted.eager.report.error or given.report.error:
-                continue
-            typical = max([_size(value) for value in wanted.eager.named(kind).values()], default=0.0)
-            for key, seen in given.tensors.items():
-                if key.startswith(f"{kind}:") and seen.is_floating_point() and bool(seen.isfinite().any()):
-                    changed = copied(seen)
-                    at = torch.unravel_index(changed.nan_to_num(0.0, 0.0, 0.0).abs().argmax(), changed.shape)
-                    limit = math.sqrt(torch.finfo(seen.dtype).eps / 2) * (changed[at].abs() + typical)
-                    changed[at] += _TIMES * limit if limit else 1.0  # where all is zero, any other value is wrong
-                    return with_tensor(evidence, name, number, key, changed)
-    return None
 
 
 def _compared(evidence: Evidence) -> str:
@@ -146,16 +106,13 @@ def _elsewhere(evidence: Evidence) -> Evidence | None:
     return None
 
 
-Pairs = Sequence[tuple[Expectation, Observation]]
-
-
 def _same_seed(pairs: Pairs) -> Iterator[Finding]:
     (wanted, given), (wanted_again, given_again) = pairs[:2]
     for key in _keys(wanted.eager):
         eager, eager_again = wanted.eager.tensors[key], wanted_again.eager.tensors.get(key)
-        if eager_again is None or not _equal(eager, eager_again):
+        if not identical(eager, eager_again):
             continue
-        what = f"{_words(key)} with the same seed"
+        what = f"{spoken(key)} with the same seed"
         first, again = given.tensors.get(key), given_again.tensors.get(key)
         if first is None or again is None or first.shape != again.shape or first.dtype != again.dtype:
             yield failed(NAME, what, "it is there in one call alone, or of another shape")
@@ -171,10 +128,10 @@ def _other_seed(pairs: Pairs) -> Iterator[Finding]:
     for key in _keys(wanted.eager):
         eager, other = wanted.eager.tensors[key], wanted_other.eager.tensors.get(key)
         first, second = given.tensors.get(key), given_other.tensors.get(key)
-        if other is None or first is None or second is None or _equal(eager, other):
+        if other is None or first is None or second is None or identical(eager, other):
             continue
-        what = f"{_words(key)} with another seed"
-        if _equal(first, second):
+        what = f"{spoken(key)} with another seed"
+        if identical(first, second):
             yield failed(NAME, what, "it is the same bit for bit, the original's is another")
         else:
             yield passed(NAME, what, first.numel())
@@ -211,18 +168,7 @@ def _same_stream(pairs: Pairs) -> Iterator[Finding]:
             yield passed(NAME, what, 1)
         else:
             yield failed(NAME, what, "the generator is not where the original leaves it")
-        yield from _near_all(NAME, f"call {number + 1}", wanted, given)
-
-
-def _near_all(
-    check_name: str, place: str, wanted: Expectation, given: Observation, kinds: Sequence[str] = _KINDS
-) -> Iterator[Finding]:
-    sizes = {key: _size(value) for key, value in wanted.eager.tensors.items()}
-    for kind in kinds:
-        typical = median([size for key, size in sizes.items() if key.startswith(kind)] or [0.0])
-        for name, eager in wanted.eager.named(kind).items():
-            told = f"{kind} {name} of {place}"
-            yield near(check_name, told, given.tensors.get(f"{kind}:{name}"), eager, scale=typical)
+        yield from near_all(NAME, f"call {number + 1}", wanted, given)
 
 
 def _kept(pairs: Pairs) -> Iterator[Finding]:
@@ -264,31 +210,19 @@ def _moments(evidence: Evidence) -> Iterator[Finding]:
     if len(pairs) < _MANY_SEEDS or any(wanted.eager.report.error or given.report.error for wanted, given in pairs):
         return
     for key in _keys(pairs[0][0].eager):
-        wanted = [_size(pair[0].eager.tensors[key]) for pair in pairs]
-        given = [_size(pair[1].tensors[key]) for pair in pairs if key in pair[1].tensors]
+        wanted = [size_of(pair[0].eager.tensors[key]) for pair in pairs]
+        given = [size_of(pair[1].tensors[key]) for pair in pairs if key in pair[1].tensors]
         if len(given) < len(wanted) or not all(map(math.isfinite, wanted)):
             continue
-        spread = math.sqrt((stdev(wanted) ** 2 + (stdev(given) if all(map(math.isfinite, given)) else 0.0) ** 2) / 8)
+        own_spread = stdev(given) if all(map(math.isfinite, given)) else 0.0
+        spread = math.sqrt((stdev(wanted) ** 2 + own_spread**2) / _MANY_SEEDS)
         limit = _SIGMAS * spread + math.sqrt(torch.finfo(torch.float32).eps) * mean(wanted)
         if abs(mean(given) - mean(wanted)) <= limit:
-            yield passed(NAME, f"size of {_words(key)}", len(given))
+            yield passed(NAME, f"size of {spoken(key)}", len(given))
         else:
             told = f"its mean size over {len(given)} seeds is {mean(given):.6g}, the original's {mean(wanted):.6g}"
-            yield failed(NAME, f"size of {_words(key)}", told)
+            yield failed(NAME, f"size of {spoken(key)}", told)
 
 
 def _keys(eager: Observation) -> list[str]:
-    return [key for key in eager.tensors if key.partition(":")[0] in _KINDS]
-
-
-def _equal(left: torch.Tensor, right: torch.Tensor) -> bool:
-    return (left.shape, left.dtype) == (right.shape, right.dtype) and not bool(differing(left, right).any())
-
-
-def _size(value: torch.Tensor) -> float:
-    plain = value.detach().resolve_conj()
-    return root_mean_square(torch.view_as_real(plain).double() if plain.is_complex() else plain.double())
-
-
-def _words(key: str) -> str:
-    return key.replace(":", " ", 1)
+    return [key for key in eager.tensors if key.partition(":")[0] in KINDS]

@@ -14,7 +14,7 @@ the module, and of these it is said that nobody asked. In the user's own changes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,16 +22,18 @@ from typing import Any
 import torch
 
 from tensorfarm.contract.outcome import Status
+from tensorfarm.gate.agreement import root_mean_square
 from tensorfarm.gate.between import other_float
-from tensorfarm.gate.checks import errors, rng
+from tensorfarm.gate.checks import errors
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding, failed, inapplicable
 from tensorfarm.gate.inputs import aliasing, example, ladder, layouts, normal, promotion
 from tensorfarm.gate.inputs.refill import backward, copied, wanting
-from tensorfarm.gate.nearness import near, root_mean_square
-from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.nearness import near
+from tensorfarm.gate.observation import Observation, spoken
 from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.stream import same_stream
 from tensorfarm.gate.trial import Call, Depth, Derivative, Trial
 
 NAME, FAMILY, LEVEL, COST = "second_call", "F18", Level.QUICK, 50
@@ -91,7 +93,7 @@ def _plain(setting: Setting) -> Call:
 def _guarded_steps(setting: Setting) -> Iterator[tuple[str, Call]]:
     laid = layouts.laid_out(setting, _LAYOUT)
     if laid:
-        yield "other strides", replace(_plain(setting), inputs=wanting(setting, {**copied(setting), **laid}))
+        yield "other strides", replace(_plain(setting), inputs=wanting(setting, _turned(setting, laid)))
     converted = promotion.widened(setting)
     if converted:
         yield "other dtypes", replace(_plain(setting), inputs=wanting(setting, {**copied(setting), **converted}))
@@ -101,6 +103,16 @@ def _guarded_steps(setting: Setting) -> Iterator[tuple[str, Call]]:
     literals = _other_literals(setting)
     if literals:
         yield "other literals", replace(_plain(setting), literals=literals)
+
+
+def _turned(setting: Setting, laid: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """``laid``, and the floating rows of the batch one further: an answer that is kept where the last one was, or that
+    is the last one, is then another one."""
+    found = {**copied(setting), **laid}
+    for name in ladder.batch_axis(setting).keys() - layouts.sharing(setting.tensors):
+        if found[name].is_floating_point():
+            found[name].copy_(found[name].roll(1, 0))
+    return found
 
 
 def _other_literals(setting: Setting) -> dict[str, Any]:
@@ -178,7 +190,7 @@ def _one_alone(evidence: Evidence, wanted: Expectation, given: Observation) -> s
 
 def _comparable(evidence: Evidence, wanted: Expectation, given: Observation) -> bool:
     """Random numbers are the original's own where the contract says so."""
-    drawn_alike = not wanted.random or rng.same_stream(evidence.setting.contract)
+    drawn_alike = not wanted.random or same_stream(evidence.setting.contract)
     return drawn_alike and not (wanted.eager.report.error or given.report.error)
 
 
@@ -192,7 +204,7 @@ def _compared(wanted: Expectation, given: Observation, place: str, spread: Calla
         if kind == "buffer" and key not in given.tensors:
             continue  # "mutation" says what that means
         scale = typical if kind == "gradient" and math.isfinite(typical) else 0.0
-        what = f"{key.replace(':', ' ', 1)} of {place}"
+        what = f"{spoken(key)} of {place}"
         yield near(NAME, what, given.tensors.get(key), eager, spread=spread(key), scale=scale)
 
 

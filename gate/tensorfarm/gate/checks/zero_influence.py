@@ -9,28 +9,26 @@ same element as for the example, so must the subject.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import torch
 
-from tensorfarm.gate.compared import Place, differing, walk, worst_of
+from tensorfarm.gate.compared import Place, differing, identical, walk, worst_of
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding, failed, inapplicable
-from tensorfarm.gate.inputs import example, layouts, poison
-from tensorfarm.gate.inputs.ladder import batch_axis, moving_together
-from tensorfarm.gate.inputs.refill import backward, copied, floats
+from tensorfarm.gate.inputs import dead_elements, example, layouts, poison
+from tensorfarm.gate.inputs.refill import floats
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.planted import made_nan, next_value, planted, with_tensor
 from tensorfarm.gate.setting import Level, Setting
-from tensorfarm.gate.trial import Call, Depth, Derivative, Trial
+from tensorfarm.gate.trial import Trial
 
 NAME = "zero_influence"
 FAMILY = "F8"
 LEVEL = Level.STANDARD
 COST = 50
 
-DEAD = "poison:dead"
 _SURROUNDED = (layouts.OFFSET, layouts.GAPS)
 _KINDS = ("output", "gradient")
 
@@ -38,11 +36,8 @@ _KINDS = ("output", "gradient")
 def trials(setting: Setting) -> list[Trial]:
     """The poisoned trials and their twins, the example among them, and one whose every call is poisoned."""
     surrounded = [layouts.trial(setting, layout) for layout in _SURROUNDED] if _is_lean(setting) else []
-    found = [*poison.trials(setting), *(trial for trial in surrounded if trial is not None)]
-    calls = tuple(_call(setting, inputs) for inputs in poisoned_elements(setting))
-    if calls:
-        found.append(Trial(DEAD, calls, Depth.EXACT, suite="poison"))
-    return [example.trial(setting), *found]
+    asked = [*poison.trials(setting), *surrounded, dead_elements.trial(setting)]
+    return [example.trial(setting), *(trial for trial in asked if trial is not None)]
 
 
 def check(evidence: Evidence) -> list[Finding]:
@@ -51,14 +46,14 @@ def check(evidence: Evidence) -> list[Finding]:
 
     def compare(place: Place) -> Iterable[Finding]:
         name = place.trial.name
-        if name == DEAD:
+        if name == dead_elements.NAME:
             return _dead(evidence, place)
         return [
             *(_gaps(evidence, place, twins[name]) if name in twins else ()),
             *(_leaks(place) if name in surrounded else ()),
         ]
 
-    done = walk(evidence, NAME, dict.fromkeys((*twins, *surrounded, DEAD)), compare)
+    done = walk(evidence, NAME, dict.fromkeys((*twins, *surrounded, dead_elements.NAME)), compare)
     if not done.found and done.asked > done.silent:
         return [inapplicable(NAME, f"{NAME}: every element of every input that was poisoned has influence")]
     return done.settled()
@@ -72,11 +67,11 @@ def canary(evidence: Evidence) -> Evidence | None:
                 changed = next_value(given.tensors.get(key), torch.ones(other.shape, dtype=torch.bool))
                 if changed is not None:
                     return with_tensor(evidence, poisoned, number, key, changed)
-    for number, wanted, given in evidence.pairs(DEAD):
+    for number, wanted, given in evidence.pairs(dead_elements.NAME):
         for key, still in _unmoved(evidence, wanted).items():
             changed = next_value(given.tensors.get(key), still)
             if changed is not None:
-                return with_tensor(evidence, DEAD, number, key, changed)
+                return with_tensor(evidence, dead_elements.NAME, number, key, changed)
     return planted(evidence, _surrounded(evidence), _KINDS, made_nan)
 
 
@@ -100,61 +95,6 @@ def _twins(evidence: Evidence) -> dict[str, str]:
     given = evidence.trials[moved].calls[0].inputs
     alike = all(given[name].stride() == value.stride() for name, value in setting.tensors.items())
     return {moved: example.NAME} if alike else {}
-
-
-def poisoned_elements(setting: Setting) -> Iterator[dict[str, torch.Tensor]]:
-    """Inputs in which some elements hold NaN, or at the full level a huge number: the last of the first axis, the last
-    of the second, and where a leaf of zeros and ones that fits is zero, or one."""
-    fillings = (torch.nan, poison.HUGE) if setting.level is Level.FULL else (torch.nan,)
-    floating = floats(setting)
-    chosen: list[dict[str, torch.Tensor]] = []
-    for axis, names in ((0, list(batch_axis(setting))), (1, moving_together(setting, 1))):
-        where = {name: _last(floating[name], axis) for name in names if name in floating}
-        chosen.append({name: mask for name, mask in where.items() if bool(mask.any()) and not bool(mask.all())})
-    for leaf, mask in _masks(setting):
-        fitting = [name for name, value in floating.items() if value.shape[: mask.dim()] == mask.shape and name != leaf]
-        for hidden in (~mask, mask):
-            chosen.append({name: _spread(hidden, floating[name]) for name in fitting})
-    for where in chosen:
-        for filling in fillings if where else ():
-            yield _filled(setting, where, filling)
-
-
-def _call(setting: Setting, inputs: Mapping[str, torch.Tensor]) -> Call:
-    """Differentiable where the example is: a compiler has other code for what never is."""
-    plain = Derivative.NONE if backward(setting) is Derivative.NONE else Derivative.GRAPH
-    return Call(inputs, plain, seed=setting.seed)
-
-
-def _filled(setting: Setting, where: Mapping[str, torch.Tensor], filling: float) -> dict[str, torch.Tensor]:
-    inputs = copied(setting)
-    for name, mask in where.items():
-        value = inputs[name].detach()
-        bounded = filling if filling != filling else min(filling, torch.finfo(value.dtype).max)
-        inputs[name] = torch.where(mask, torch.full_like(value, bounded), value).requires_grad_(
-            inputs[name].requires_grad
-        )
-    return inputs
-
-
-def _last(value: torch.Tensor, axis: int) -> torch.Tensor:
-    mask = torch.zeros(value.shape, dtype=torch.bool)
-    if value.dim() > axis and value.shape[axis] > 1:
-        mask.select(axis, value.shape[axis] - 1).fill_(True)
-    return mask
-
-
-def _masks(setting: Setting) -> Iterator[tuple[str, torch.Tensor]]:
-    """Leaves that hold zeros and ones, and both."""
-    for name, value in setting.tensors.items():
-        if value.numel() > 1 and not value.is_complex() and bool(((value == 0) | (value == 1)).all()):
-            mask = value.detach() == 1
-            if bool(mask.any()) and not bool(mask.all()):
-                yield name, mask
-
-
-def _spread(mask: torch.Tensor, over: torch.Tensor) -> torch.Tensor:
-    return mask.reshape(*mask.shape, *[1] * (over.dim() - mask.dim())).expand(over.shape)
 
 
 def _gaps(evidence: Evidence, place: Place, clean: str) -> Iterator[Finding]:
@@ -185,14 +125,8 @@ def _compared(
         for name, other in twin.named(kind).items():
             key = f"{kind}:{name}"
             eager = [evidence.expected[trial][number].eager.tensors.get(key) for trial in (poisoned, clean)]
-            if clean != example.NAME or _equal(*eager):
+            if clean != example.NAME or identical(*eager):
                 yield key, other
-
-
-def _equal(left: torch.Tensor | None, right: torch.Tensor | None) -> bool:
-    if left is None or right is None or (left.shape, left.dtype) != (right.shape, right.dtype):
-        return False
-    return not bool(differing(left, right).any())
 
 
 def _leaks(place: Place) -> Iterator[Finding]:

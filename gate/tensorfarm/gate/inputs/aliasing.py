@@ -8,18 +8,17 @@ from __future__ import annotations
 import torch
 
 from tensorfarm.gate.inputs.refill import backward, copied, wanting
-from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.setting import Setting
 from tensorfarm.gate.trial import Call, Depth, Trial
 
 NAME = "alias"
 
 
 def trials(setting: Setting) -> list[Trial]:
-    """``alias:same:LEFT:RIGHT`` and ``alias:overlap:LEFT:RIGHT``, of the first pair below the full level."""
-    found = pairs(setting) if setting.level is Level.FULL else pairs(setting)[:1]
+    """``alias:same:LEFT:RIGHT`` and ``alias:overlap:LEFT:RIGHT`` of every pair."""
     return [
         _trial(setting, f"{NAME}:{kind}:{left}:{right}", together)
-        for left, right in found
+        for left, right in pairs(setting)
         for kind, together in (("same", same(setting, left, right)), ("overlap", overlapping(setting, left, right)))
     ]
 

@@ -21,6 +21,7 @@ from tensorfarm.gate.inputs.refill import backward, copied, overlaps, wanting
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import Call, Cotangent, Depth, Derivative, Trial
 
+PREFIX = "layout:"
 EXPANDED, GAPS, OFFSET = "expanded_stride0", "sliced_step", "nonzero_offset"
 # What a wrong read finds beside integers, which have no NaN; a boolean is True there.
 BETWEEN = 7.0
@@ -46,7 +47,7 @@ def trials(setting: Setting) -> list[Trial]:
 
 def name_of(layout: str) -> str:
     """The trial in which every leaf that can is in this layout."""
-    return f"layout:{layout}"
+    return f"{PREFIX}{layout}"
 
 
 def trial(setting: Setting, layout: str) -> Trial | None:

@@ -3,7 +3,7 @@
 The elements are the same in both, so outputs and gradients must be the same bit for bit; no oracle is asked. In
 ``gaps`` the input is a view with holes and margins in every axis; in ``guard`` it keeps the example's strides, so that
 a subject of a fixed layout takes it too, and only lies between guards. Integers stay as they are: a wrong index is an
-error, no value. Masked positions are no matter of memory: the check finds them by number.
+error, no value. Elements that a program may not use are no matter of memory: ``dead_elements`` poisons them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from tensorfarm.gate.calling import snapshot
+from tensorfarm.gate.copies import snapshot
 from tensorfarm.gate.setting import Setting
 from tensorfarm.gate.trial import Derivative
 

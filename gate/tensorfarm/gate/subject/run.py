@@ -31,8 +31,10 @@ from tensorfarm.contract.exchange import (
 from tensorfarm.contract.refusal import one_line
 from tensorfarm.contract.tensors import read_tensors, write_tensors
 from tensorfarm.gate import between, devices
-from tensorfarm.gate.calling import RECOMPILE_BLOCKED, observed, on_device, snapshot
+from tensorfarm.gate.calling import RECOMPILE_BLOCKED, observed
+from tensorfarm.gate.copies import on_device, snapshot
 from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.reused import with_overwritten
 from tensorfarm.gate.seal import COMPILERS, install
 from tensorfarm.gate.subject.load import Loaded, load
 from tensorfarm.gate.subject.scratch import scratch_in
@@ -120,7 +122,7 @@ def _called(
 
         last = number + 1 == len(trial.calls)
         seen.append(observed(loaded, leaves, Derivative(call.derivative), vectors, call.seed, copied=not last))
-    return seen
+    return with_overwritten(seen)
 
 
 def _leaves(asked: SubjectRequest, call: CallRequest, tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
