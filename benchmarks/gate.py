@@ -54,7 +54,7 @@ class Extent:
     least: tuple[int, int, int]
 
 
-FULL = Extent(SOURCES, 2, 13, 2, 15, 4, 20, 1000, 1, (40, 12, 300))
+FULL = Extent(SOURCES, 2, 10, 2, 15, 4, 20, 1000, 1, (40, 12, 300))
 QUICK = Extent(("specimens:square", "specimens:mlp"), 1, 1, 1, 1, 1, 2, 4, 20, (3, 2, 4))
 
 

@@ -1,6 +1,7 @@
 """Honest programs that were refused or left undecided, each beside the nearest fault that must still be found."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch.nn import functional
 
 from tensorfarm.contract.numerics import Budget, parse_contract
 from tensorfarm.contract.outcome import Status
+from tensorfarm.gate import certify
 from tensorfarm.gate.agreement import agreement
 from tensorfarm.gate.checks import (
     derivatives,
@@ -219,3 +221,16 @@ def test_a_tie_after_an_exact_product_is_decided() -> None:
     evidence = evidence_of([integers], Rounded(), inputs, Rounded(away=True))
     assert {item.input_suite for item in integers.check(evidence) if item.status is Status.FAIL} == {"ties"}
     assert not failing(integers, evidence_of([integers], Rounded(), inputs))
+
+
+def test_a_tie_that_came_by_luck_among_sums_asks_for_no_one_rounding() -> None:
+    """A bias that is added to the rounded product errs by a unit where its fused sum is a tie."""
+    for seed in (0, 2):
+        torch.manual_seed(seed)
+        layer, x = nn.Linear(16, 32).bfloat16(), torch.randn(8, 16).bfloat16()
+        verdict = certify(layer, partial(_added_apart, layer), (x,), contract="bfloat16", mode="inference")
+        assert verdict.outcome == "admitted", verdict.message
+
+
+def _added_apart(layer: nn.Linear, x: torch.Tensor) -> torch.Tensor:
+    return x @ layer.weight.t() + layer.bias
