@@ -234,3 +234,18 @@ def test_a_tie_that_came_by_luck_among_sums_asks_for_no_one_rounding() -> None:
 
 def _added_apart(layer: nn.Linear, x: torch.Tensor) -> torch.Tensor:
     return x @ layer.weight.t() + layer.bias
+
+
+class Stepped(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.sin(), x.detach().floor() * 2
+
+
+def test_tangents_that_are_zeros_without_memory_are_zeros() -> None:
+    """Forward mode gives such a one for what no input reaches."""
+    inputs = (torch.linspace(-2.0, 2.0, 7).requires_grad_(),)
+    evidence = evidence_of([derivatives], Stepped(), inputs, mode="training", changes=ANY)
+    tangents = [value for item in evidence.ran("forward_mode") for value in item.named("tangent").values()]
+    assert tangents
+    assert not any(value._is_zerotensor() for value in tangents)
+    assert statuses(derivatives, evidence) == {Status.PASS}

@@ -196,3 +196,16 @@ def test_inputs_of_another_size_are_the_examples_own_rows() -> None:
     assert promotion.widened(setting)["args[0]"].dtype is torch.float64
     short = run(second_call, Calls(torch.tanh), (values(2, 4),), level=Level.STANDARD).setting
     assert ladder.one_row_less(short) == {}
+
+
+class Added(nn.Module):
+    def forward(self, x: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        return x + row
+
+
+def test_rows_of_what_wants_a_gradient_and_has_no_other_strides_are_turned_as_well() -> None:
+    row = values(3).requires_grad_()
+    reference = reference_of_module(Added(), (values(3, 3).requires_grad_(), row), {})
+    setting = Setting(contract_with(), reference.leaves, COMPILED, "training", Level.STANDARD, 0)
+    inputs = dict(second_call.steps(setting))["other strides"].inputs
+    assert torch.equal(list(inputs.values())[1], row.roll(1, 0))

@@ -62,7 +62,11 @@ class Values:
 
     def add(self, key: str, value: Any) -> None:
         if isinstance(value, torch.Tensor):
-            self.tensors[key] = value
+            # Forward mode says zeros without memory for what does not depend on anything.
+            plain = (
+                torch.zeros(value.shape, dtype=value.dtype, device=value.device) if value._is_zerotensor() else value
+            )
+            self.tensors[key] = plain
 
 
 def evaluate(callee: Callee, leaves: Mapping[str, Any], derivative: Derivative, vectors: Vectors, into: Values) -> None:

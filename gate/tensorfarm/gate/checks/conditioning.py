@@ -2,7 +2,8 @@
 
 A dropped epsilon shows at size 1e-3, a softmax without its maximum at wide exponents, a bound off by its equals sign at
 a kink. Limits come from the spread of the perturbed oracle on the very same inputs, so an input that makes the program
-ill-conditioned earns a wider limit, or decides nothing.
+ill-conditioned earns a wider limit, or decides nothing. A program that draws random numbers is held to the original's
+values on them, stream for stream.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.inputs import near_kink, normal, small_scale, ties, wide_exponent
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.stream import out_of_stream, stream_for_stream
 from tensorfarm.gate.trial import Derivative, Trial
 
 NAME = "conditioning"
@@ -40,11 +42,14 @@ def check(evidence: Evidence) -> list[Finding]:
     def compare(place: Place) -> Iterable[Finding]:
         return agreements(evidence, NAME, place, ("output", "gradient"))
 
-    return walk(evidence, NAME, NAMES, compare).settled()
+    done = walk(evidence, NAME, NAMES, compare)
+    done.found += stream_for_stream(evidence, NAME, NAMES)
+    return done.settled()
 
 
 def canary(evidence: Evidence) -> Evidence | None:
-    return planted(evidence, NAMES, ("output",), past_its_limit(evidence.setting.contract))
+    found = planted(evidence, NAMES, ("output",), past_its_limit(evidence.setting.contract))
+    return found or out_of_stream(evidence, NAMES)
 
 
 def _forward(trial: Trial) -> Trial:

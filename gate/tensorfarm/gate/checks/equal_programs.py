@@ -19,7 +19,7 @@ from tensorfarm.gate.inputs import exact_integers, example, signs
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.stream import out_of_stream, stream_for_stream
-from tensorfarm.gate.trial import Depth, Trial
+from tensorfarm.gate.trial import Depth, Derivative, Trial
 from tensorfarm.gate.variant import IDENTITY, SPLIT_BATCH
 
 NAME = "equal_programs"
@@ -28,7 +28,8 @@ LEVEL = Level.FULL
 COST = 130
 
 _FORMS = (IDENTITY, SPLIT_BATCH)
-_ASKED = (example.NAME, exact_integers.NAME, signs.NAME)
+_FORWARD = f"{example.NAME}:forward"
+_ASKED = (example.NAME, _FORWARD, exact_integers.NAME, signs.NAME)
 
 
 def trials(setting: Setting) -> list[Trial]:
@@ -46,16 +47,25 @@ def canary(evidence: Evidence) -> Evidence | None:
 
 
 def trials_of_forms(setting: Setting, forms: Iterable[str]) -> list[Trial]:
-    """The example and the exact integers in each form; none for what is not compiled from a module."""
+    """The example, with gradients and without, and exact values in each form; none for what is no compiled module."""
     if not (setting.facts.guarded and setting.facts.module):
         return []
-    asked = (example.trial(setting), exact_integers.trial(setting), signs.trial(setting))
+    first = example.trial(setting)
+    asked = (first, _forward(first), exact_integers.trial(setting), signs.trial(setting))
     return [
         replace(trial, name=_name(form, trial.name), variant=form)
         for form in forms
         for trial in asked
         if trial is not None
     ]
+
+
+def _forward(trial: Trial) -> Trial | None:
+    """The same without its gradients: in parts, a program that writes to its inputs may have none."""
+    if trial.calls[0].derivative is Derivative.NONE:
+        return None
+    calls = tuple(replace(call, derivative=Derivative.NONE) for call in trial.calls)
+    return replace(trial, name=_FORWARD, calls=calls)
 
 
 def findings_of_forms(evidence: Evidence, check_name: str, forms: Iterable[str]) -> list[Finding]:

@@ -1,7 +1,7 @@
 """F21, promotion: which dtype a mixture of dtypes becomes, and what later arithmetic makes of it.
 
-One floating input at a time is given in another dtype, or as a number without axes. The original says what the result's
-dtype is, or that it does not take such an input.
+One floating input at a time is given in another dtype, or as a number without axes, and all as halves of two kinds.
+The original says what the result's dtype is, or that it does not take such an input.
 """
 
 from __future__ import annotations

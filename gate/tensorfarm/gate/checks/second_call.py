@@ -111,7 +111,8 @@ def _turned(setting: Setting, laid: Mapping[str, torch.Tensor]) -> dict[str, tor
     found = {**copied(setting), **laid}
     for name in ladder.batch_axis(setting).keys() - layouts.sharing(setting.tensors):
         if found[name].is_floating_point():
-            found[name].copy_(found[name].roll(1, 0))
+            values = found[name].detach()
+            values.copy_(values.roll(1, 0))
     return found
 
 

@@ -1,7 +1,11 @@
-"""The example's floating leaves, one at a time in another dtype; what the result's becomes is the original's say."""
+"""The example's floating leaves in another dtype, one at a time and as two kinds of halves.
+
+What the result's becomes is the original's say.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 
 import torch
@@ -14,15 +18,27 @@ NAME = "dtype"
 
 
 def trials(setting: Setting) -> list[Trial]:
-    """``dtype:LEAF:DTYPE``, ``zero_dim`` among them; none for a subject that is made for its example's dtypes."""
+    """``dtype:LEAF:DTYPE``, ``zero_dim`` among them, and ``dtype:halves``.
+
+    None for a subject that is made for its example's dtypes.
+    """
     if not setting.facts.guarded:
         return []
-    return [
-        _trial(setting, name, kind, converted)
+    found = [
+        _trial(setting, f"{name}:{kind}", {name: converted})
         for name, example in floats(setting).items()
         for kind, convert in CONVERSIONS.items()
         if (converted := convert(example.detach())) is not None
     ]
+    halves = _halves(setting)
+    return [*found, _trial(setting, "halves", halves)] if len(halves) > 1 else found
+
+
+def _halves(setting: Setting) -> dict[str, torch.Tensor]:
+    """Every real floating leaf in half precision, float16 and bfloat16 in turn: neither holds the other's numbers."""
+    real = {name: example for name, example in floats(setting).items() if not example.is_complex()}
+    turns = itertools.cycle((torch.float16, torch.bfloat16))
+    return {name: example.detach().to(dtype) for (name, example), dtype in zip(real.items(), turns, strict=False)}
 
 
 def widened(setting: Setting) -> dict[str, torch.Tensor]:
@@ -34,9 +50,9 @@ def widened(setting: Setting) -> dict[str, torch.Tensor]:
     }
 
 
-def _trial(setting: Setting, name: str, kind: str, converted: torch.Tensor) -> Trial:
-    inputs = wanting(setting, {**copied(setting), name: converted})
-    return Trial(f"{NAME}:{name}:{kind}", (Call(inputs, seed=setting.seed),), Depth.EAGER, suite=NAME)
+def _trial(setting: Setting, told: str, converted: Mapping[str, torch.Tensor]) -> Trial:
+    inputs = wanting(setting, {**copied(setting), **converted})
+    return Trial(f"{NAME}:{told}", (Call(inputs, seed=setting.seed),), Depth.EAGER, suite=NAME)
 
 
 def _to(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor | None]:
