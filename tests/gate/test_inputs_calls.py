@@ -20,6 +20,10 @@ def test_one_floating_leaf_at_a_time_gets_each_other_dtype() -> None:
     x = randn(3, 4).requires_grad_()
     setting = setting_of({"x": x, "y": randn(3, 4), "ids": torch.arange(3)}, guarded=True)
     trials = {trial.name: trial for trial in promotion.trials(setting)}
+    halves = trials.pop("dtype:halves").calls[0].inputs
+    assert {name: value.dtype for name, value in halves.items()} == {
+        "x": torch.float16, "y": torch.bfloat16, "ids": torch.int64,
+    }  # fmt: skip
     kinds = ["float16", "bfloat16", "float64", "int32", "bool", "zero_dim"]
     assert list(trials) == [f"dtype:{leaf}:{kind}" for leaf in ("x", "y") for kind in kinds]
     for name, trial in trials.items():
@@ -51,7 +55,7 @@ def test_no_trial_holds_a_storage_of_the_example(setting: Setting) -> None:
             assert list(call.inputs) == list(setting.tensors)
             assert not owned & {pointer(value) for value in call.inputs.values()}
     for trial in promotion.trials(guarded):
-        assert trial.name.split(":")[1] in floats(setting)
+        assert trial.name.split(":")[1] in (*floats(setting), "halves")
 
 
 def test_two_leaves_are_apart_then_one_then_apart() -> None:

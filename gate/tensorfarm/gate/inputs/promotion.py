@@ -38,7 +38,9 @@ def _halves(setting: Setting) -> dict[str, torch.Tensor]:
     """Every real floating leaf in half precision, float16 and bfloat16 in turn: neither holds the other's numbers."""
     real = {name: example for name, example in floats(setting).items() if not example.is_complex()}
     turns = itertools.cycle((torch.float16, torch.bfloat16))
-    return {name: example.detach().to(dtype) for (name, example), dtype in zip(real.items(), turns, strict=False)}
+    return {
+        name: example.detach().to(dtype, copy=True) for (name, example), dtype in zip(real.items(), turns, strict=False)
+    }
 
 
 def widened(setting: Setting) -> dict[str, torch.Tensor]:
