@@ -55,7 +55,7 @@ class Extent:
 
 
 FULL = Extent(SOURCES, 2, 10, 2, 15, 4, 20, 1000, 1, (40, 12, 300))
-QUICK = Extent(("specimens:square", "specimens:mlp"), 1, 1, 1, 1, 1, 2, 4, 20, (3, 2, 4))
+QUICK = Extent(("specimens:square", "specimens:mlp"), 1, 1, 1, 1, 1, 2, 4, 20, (3, 1, 4))
 
 
 def main() -> None:
