@@ -21,7 +21,7 @@ import torch
 from gate_children import apart
 
 from tensorfarm.contract.digest import sha256_file
-from tensorfarm.contract.program import MODES, Program
+from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate import judge, step
 from tensorfarm.gate.faults.activity import Activity, Probe
@@ -121,7 +121,8 @@ def active(member: Member, probes: dict[Path, Probe], contract: Any) -> Activity
 
 def mode_of(program: Program) -> str:
     """A program that wants no gradient is judged without: a whole family would have nothing to say."""
-    return MODES[any(item.requires_grad for item in (*program.graph.inputs, *program.graph.weights.values()))]
+    wants = any(item.requires_grad for item in (*program.graph.inputs, *program.graph.weights.values()))
+    return "training" if wants else "inference"
 
 
 def contract_for(member: Member, fields: Mapping[str, Any]) -> dict[str, Any]:
