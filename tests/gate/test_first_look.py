@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from gate_contract import CONTRACT
-from gate_workshop import Workshop, contract, program
+from gate_workshop import Workshop, contract, failing, program
 
 from tensorfarm.gate.case import Case
 from tensorfarm.gate.expectation import Expectation
@@ -52,6 +53,32 @@ def test_a_second_look_is_as_wide_as_all_samples_say_and_only_where_it_was_asked
     others = [name for name in first if name != "example"]
     assert others
     assert all(surer[name] is first[name] for name in others)
+
+
+def test_what_failed_is_asked_again_by_the_spread_that_its_own_verdict_drew(workshop: Workshop, tmp_path: Path) -> None:
+    """As a probe of a bisection asks: only the families that failed, of the oracle that lies there already."""
+    mlp = program("mlp")
+    cache = {"oracle_cache": str(tmp_path / "oracle")}
+    wrong = {"before": "gate_vandals:scale_by_a_thousandth_more"}
+    refused = workshop.verdict(workshop.case(mlp, workshop.artifact(mlp), **cache), **wrong)
+    assert len(list((tmp_path / "oracle").iterdir())) == 2
+    failed = sorted({row["check_name"] for row in refused["findings"] if row["status"] in ("fail", "undecidable")})
+    probe = workshop.case(mlp, workshop.artifact(mlp), only=failed, **cache)
+    prepared = workshop.result("prepare", probe)
+    assert prepared["cached"]
+    workshop.step("run", probe, wrong["before"])
+    asked_again = workshop.decided(probe, prepared)
+    assert failing(asked_again) == failing(refused)
+    limits = [
+        {
+            (row["check_name"], row["what"], row["input_suite"], row["layout"]): row["limit_abs"]
+            for row in verdict["findings"]
+            if row["status"] == "fail"
+        }
+        for verdict in (refused, asked_again)
+    ]
+    assert limits[0] == limits[1]
+    assert len(list((tmp_path / "oracle").iterdir())) == 2
 
 
 def test_a_failure_is_told_with_the_limit_that_all_samples_give(workshop: Workshop) -> None:

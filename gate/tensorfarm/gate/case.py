@@ -43,7 +43,8 @@ CAPTURED = "captured"
 class Case:
     """``subject`` says what is judged (``kind`` names its runner). The original is a captured program (``program_path``
     and its sha256) or a factory (``source``). ``oracle_cache`` is a folder shared by the candidates of a program, or
-    empty. ``only`` are the families that a probe asks again after a failure of theirs, empty for a verdict of its own.
+    empty. ``only`` are the families that are asked again after a failure of theirs, with all samples at once; empty for
+    a verdict of its own.
     """
 
     subject: Mapping[str, Any]
@@ -143,14 +144,7 @@ class Case:
     @cached_property
     def trials(self) -> dict[str, Trial]:
         """What the families ask for; where the user gave a sequence of calls, that is the example."""
-        return self._with_sequence(trials_of(self.setting))
-
-    @cached_property
-    def oracle_trials(self) -> dict[str, Trial]:
-        """What the oracle answers: a probe asks for less, and reads what the candidate's own verdict was held to."""
-        return self._with_sequence(trials_of(replace(self.setting, only=frozenset()))) if self.only else self.trials
-
-    def _with_sequence(self, found: dict[str, Trial]) -> dict[str, Trial]:
+        found = trials_of(self.setting)
         if not self.sequence:
             return found
         example = found["example"]
@@ -159,7 +153,7 @@ class Case:
 
     @property
     def judges_capture(self) -> bool:
-        return self.level >= capture.LEVEL
+        return self.level >= capture.LEVEL and (not self.only or capture.NAME in self.only)
 
     @cached_property
     def oracle_key(self) -> str:
@@ -170,7 +164,8 @@ class Case:
                 "contract": self.contract.hash,
                 "program": self.program_sha256 or self.source,
                 "input_spec_id": self.program.input_spec_id if self.program else "",
-                "trials": {name: _told(trial) for name, trial in self.oracle_trials.items()},
+                "trials": {name: _told(trial) for name, trial in self.trials.items()},
+                "all_samples": bool(self.only),
                 "seed": self.seed,
                 "mode": self.mode,
                 "captured": self.judges_capture,
@@ -186,8 +181,9 @@ class Case:
         return OracleFile(folder / f"{self.oracle_key}.oracle", shared=shared)
 
     def expectations(self) -> dict[str, tuple[Expectation, ...]]:
-        """Run the oracle for a first look, and the captured graph where there is one."""
-        found = expectations(self.reference, self.oracle_trials.values(), self._first_look, self.seed)
+        """Run the oracle, and the captured graph where there is one."""
+        contract = self.contract if self.only else self._first_look
+        found = expectations(self.reference, self.trials.values(), contract, self.seed)
         if self.program is not None and self.judges_capture:
             found[CAPTURED] = (Expectation(self._captured(self.program, found["example"][0])),)
         return found
@@ -195,12 +191,17 @@ class Case:
     def with_all_samples(
         self, families: frozenset[str], first: Mapping[str, tuple[Expectation, ...]]
     ) -> dict[str, tuple[Expectation, ...]]:
-        """``first`` again, with the spread of all samples for what the trials of these families are held to."""
-        trials = [self.trials[name] for name in trials_of(replace(self.setting, only=families))]
-        again = expectations(self.reference.unwidened(), trials, self.contract, self.seed)
+        """``first`` again, with the spread of all samples for what the trials of these families are held to.
+
+        Kept for whoever asks only these families: a probe of what they fail finds it there.
+        """
+        again = replace(self, only=families)
+        vars(again).update(program=self.program, reference=self.reference.unwidened())
+        made = again.expectations()
+        again.oracle.put(made)
         spread = {
             name: tuple(replace(one, sigma=other.sigma) for one, other in zip(first[name], calls, strict=True))
-            for name, calls in again.items()
+            for name, calls in made.items()
         }
         return {**first, **spread}
 

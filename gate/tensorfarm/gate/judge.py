@@ -99,11 +99,12 @@ def decide(request: Mapping[str, Any]) -> dict[str, Any]:
 def _looked_at(case: Case, evidence: Evidence) -> tuple[Evidence, list[Finding], list[Finding]]:
     """What is said of the captured graph and of the subject, and the evidence for it.
 
-    A first look has fewer samples. What does not pass then is no verdict yet: it is looked at with all of them.
+    A first look has fewer samples. What does not pass then is no verdict yet: it is looked at with all of them, unless
+    it was.
     """
     captured, found = _captured(evidence), examined(evidence)
     open_ones = [item for item in captured + found if item.required and item.status in OPEN]
-    if not open_ones:
+    if case.only or not open_ones:
         return evidence, captured, found
     expected = case.with_all_samples(frozenset(item.check_name for item in open_ones), evidence.expected)
     evidence = replace(evidence, expected=expected)
