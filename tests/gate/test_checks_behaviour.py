@@ -325,6 +325,34 @@ def test_a_sum_in_another_order_is_found_where_bits_must_repeat() -> None:
         )
 
 
+class HalfProduct(nn.Module):
+    """Products of half-precision factors, of which every second call takes the terms from the other end."""
+
+    def __init__(self, unordered: bool = False) -> None:
+        super().__init__()
+        self.unordered = unordered
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        order = torch.arange(x.shape[1])
+        if self.unordered and self.calls % 2:
+            order = torch.cat([order[::2], order[1::2]])
+        total = torch.zeros(x.shape[0], y.shape[1])
+        for number in order.tolist():
+            total = total + x[:, number, None].float() * y[number].float()
+        return total.to(x.dtype)
+
+
+def test_terms_that_cancel_show_another_order_that_half_precision_hides() -> None:
+    inputs = (randn(17, 61).bfloat16(), randn(61, 13).bfloat16())
+    for unordered in (False, True):
+        evidence = run(determinism, HalfProduct(), inputs, HalfProduct(unordered))
+        found = failures(determinism.check(evidence))
+        assert bool(found) is unordered
+        assert all("terms that cancel" in text for text in found)
+
+
 class TwoSums(nn.Module):
     """A sum into indexed places in its own order, and a plain sum; which of the two a fault is in is told by a name."""
 

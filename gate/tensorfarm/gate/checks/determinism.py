@@ -17,11 +17,11 @@ from tensorfarm.gate.agreement import agreement
 from tensorfarm.gate.compared import agreements, differing, identical, walk, worst_of
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, failed, inapplicable
-from tensorfarm.gate.inputs import example
+from tensorfarm.gate.inputs import cancelling, example
 from tensorfarm.gate.observation import Observation, spoken
 from tensorfarm.gate.planted import budget_of, copied, next_value, past_its_limit
 from tensorfarm.gate.setting import Level, Setting
-from tensorfarm.gate.trial import MAIN, Depth, Derivative, Session, Trial
+from tensorfarm.gate.trial import MAIN, Call, Depth, Derivative, Session, Trial
 
 NAME, FAMILY, LEVEL, COST = "determinism", "F16", Level.STANDARD, 40
 REPEAT = "repeat"
@@ -32,11 +32,12 @@ THREADS = (Session("threads:2", threads=2), Session("threads:4", threads=4))
 
 
 def trials(setting: Setting) -> list[Trial]:
-    """The example again; at the full level in two fresh processes, and at two and four threads."""
-    first = example.trial(setting)
-    if setting.level < Level.FULL or not setting.facts.isolated:
-        return [first, repeated(setting)]
-    return [replace(first, sessions=(MAIN, *PROCESSES, *THREADS)), repeated(setting)]
+    """The example again; at the full level with terms that cancel, in two fresh processes, at two and four threads."""
+    first, again = example.trial(setting), repeated(setting)
+    if setting.level < Level.FULL:
+        return [first, again]
+    sessions = (MAIN, *PROCESSES, *THREADS) if setting.facts.isolated else (MAIN,)
+    return [replace(first, sessions=sessions), again, *_cancelling(setting)]
 
 
 def repeated(setting: Setting) -> Trial:
@@ -49,9 +50,15 @@ def repeated(setting: Setting) -> Trial:
     return Trial(REPEAT, (elsewhere, again), Depth.EAGER)
 
 
+def _cancelling(setting: Setting) -> list[Trial]:
+    """Each set of inputs twice; that terms are added in another order shows only where it leaves other bits."""
+    calls = [Call(inputs, Derivative.NONE, seed=setting.seed) for inputs in cancelling.inputs(setting)]
+    return [Trial(cancelling.NAME, tuple(call for call in calls for _ in range(2)), Depth.EAGER)] if calls else []
+
+
 def check(evidence: Evidence) -> list[Finding]:
     """One finding for each output and gradient of every run after the first."""
-    found = [*_within_process(evidence), *_between_processes(evidence)]
+    found = [*_within_process(evidence), *_between_processes(evidence), *_terms_that_cancel(evidence)]
     for session in THREADS:
         if session in evidence.trials[example.NAME].sessions:
             compared = walk(
@@ -108,6 +115,13 @@ def _within_process(evidence: Evidence) -> Iterator[Finding]:
         for _, expected, seen in list(evidence.pairs(example.NAME))[:1]:
             for finding in _alike(evidence, (expected.eager, wanted.eager), (seen, given), f"run {number + 2}"):
                 yield finding.at(trial)
+
+
+def _terms_that_cancel(evidence: Evidence) -> Iterator[Finding]:
+    calls = list(evidence.pairs(cancelling.NAME)) if cancelling.NAME in evidence.trials else []
+    for (_, expected, seen), (_, wanted, given) in zip(calls[::2], calls[1::2], strict=False):
+        for finding in _alike(evidence, (expected.eager, wanted.eager), (seen, given), "terms that cancel"):
+            yield finding.at(evidence.trials[cancelling.NAME])
 
 
 def _between_processes(evidence: Evidence) -> Iterator[Finding]:
