@@ -106,7 +106,7 @@ def test_a_process_of_the_gate_faults_no_page_in_twice(kept: bool) -> None:
     code = f"""
 import resource, runpy
 if {kept}:
-    runpy.run_path({place!r})["keep_freed"]()
+    runpy.run_path({place!r})["prepared"]()
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     held = [bytes([1]) * (8 << 20) for _ in range(40)]

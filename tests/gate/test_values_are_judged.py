@@ -194,6 +194,6 @@ def test_a_probe_asks_the_failing_family_alone_and_is_held_to_the_same_oracle(
     said = {row["check_name"] for row in probe["findings"]} - {row["check_name"] for row in whole["findings"]}
     assert not said
     assert not {"metadata", "exact_integers", "integers"} & {row["check_name"] for row in probe["findings"]}
-    assert len(list((tmp_path / "oracle").iterdir())) == 1
+    assert len(list((tmp_path / "oracle").iterdir())) == 2
     crash = workshop.verdict(workshop.case(mlp, swapped, "inference", only=["loading"], **cache))
     assert {row["check_name"] for row in crash["findings"]} == {row["check_name"] for row in whole["findings"]}

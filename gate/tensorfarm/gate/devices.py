@@ -40,6 +40,12 @@ def sessions_of(contract: NumericalContract) -> tuple[Session, ...]:
     return tuple(MAIN if device == main else _session(device) for device in contract.devices)
 
 
+def adds_products_one_by_one(contract: NumericalContract) -> bool:
+    """Whether a listed device sums a product's terms one after the other. On a graphics card each thread does, up to
+    all of them, where a CPU's kernels stop after some hundred."""
+    return any(device.partition("/")[0] == _CUDA for device in contract.devices)
+
+
 def environment_of(device: str) -> dict[str, str]:
     """What the session's process must find in its environment before it runs an operator."""
     level = _level(device)

@@ -40,6 +40,7 @@ from tensorfarm.gate.rounding import (
     written_of,
 )
 from tensorfarm.gate.roundoff import dtype_of, largest_of, roundoff_of, smallest_of
+from tensorfarm.gate.running_sums import is_running, spread
 from tensorfarm.gate.widen import Widened
 
 # Draws are slices of one pool at random places: fresh normal numbers for each operator would cost more than it does.
@@ -64,12 +65,15 @@ class Noise:
         seed: int,
         recorded: Recorded | None = None,
         accumulate: Mapping[str, str] | None = None,
+        *,
+        running_products: bool = False,
     ) -> None:
         normal = torch.randn(POOL_SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
         # Twice over, so that a slice may start anywhere; bounded, so that no factor changes a sign.
         self._normal = torch.cat([normal, normal]).clamp_(-6, 6)
         self.roundoff = roundoff
         self.recorded = recorded
+        self.running_products = running_products
         finer = {name: kept for name, kept in (accumulate or {}).items() if name != "default"}
         self._kept = {_roundoff_named(name): _roundoff_named(kept) for name, kept in finer.items()}
         self._random = random.Random(seed)
@@ -134,9 +138,20 @@ class Noise:
 
     def of_terms(self, func: Any, roundoff: float | None) -> float | None:
         """The roundoff of the dtype that an operator keeps its sums in, where it is finer than its own; else None."""
+        kept = self.kept(roundoff)
         own = self.roundoff if roundoff is None else roundoff
-        kept = self._kept.get(own, own)
         return kept if kept < own and name_of(func) in ACCUMULATED else None
+
+    def kept(self, roundoff: float | None) -> float:
+        """The roundoff of the dtype that sums are kept in whose terms have this one."""
+        own = self.roundoff if roundoff is None else roundoff
+        return self._kept.get(own, own)
+
+    def add_running(self, value: torch.Tensor, spread: torch.Tensor, roundoff: float | None) -> None:
+        """What a sum errs by that is added one after the other; ``spread`` is in units of the roundoff of its dtype."""
+        kept = self.kept(roundoff)
+        erring = self.perturbed(spread, 1, kept) - spread
+        value.add_(torch.complex(erring, self.perturbed(spread, 1, kept) - spread) if value.is_complex() else erring)
 
     def turn_zeros(self, value: Any) -> None:
         """Make every zero among a sum's results the run's: its sign hangs on the order of the terms."""
@@ -249,6 +264,8 @@ class Perturbed(Widened):
         # What was written to is no operand any more.
         if self.noise.overflows and kind is Rounding.REDUCES and made is result:
             poison(func, args, lambda operands: self.wide(func, operands, kwargs), made, largest)
+        if kind is Rounding.REDUCES:
+            self._run_on(func, args, kwargs, made, roundoff)
         if plain in POWERS:
             self.noise.blur_subnormals(made, roundoff)
         if self.noise.has_steps and name_of(func) == "mul" and isinstance(made, torch.Tensor):
@@ -260,6 +277,15 @@ class Perturbed(Widened):
         if kind is Rounding.REDUCES:
             self.noise.turn_zeros(made)
         return result
+
+    def _run_on(self, func: Any, args: Any, kwargs: dict[str, Any], made: Any, roundoff: float | None) -> None:
+        """Let a result err as one that is added term after term, where it may be."""
+        total = made[0] if isinstance(made, list) else made
+        if self.noise.is_quiet or not is_running(func, args, products=self.noise.running_products):
+            return
+        if isinstance(total, torch.Tensor) and total.numel() and (total.is_floating_point() or total.is_complex()):
+            size = spread(func, args, kwargs, lambda operands, told: self.wide(func, operands, dict(told)), total)
+            self.noise.add_running(total, size, roundoff)
 
     def _operands(self, func: Any, args: Any, height: int, roundoff: float | None) -> list[Any]:
         """Copies that err before the operator does. What it writes to is left alone; what is added to a sum errs once,

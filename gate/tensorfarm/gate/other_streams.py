@@ -12,7 +12,7 @@ import pickle
 import random
 from collections.abc import Iterator
 
-import numpy as np
+import numpy.random as numpy_random  # numpy loads it when it is first asked for, in the middle of a call
 
 # A layer that is left out with probability 0.1 is left out in one of so many calls, but for one time in thirty.
 _POSITIONS = 32
@@ -20,17 +20,17 @@ _POSITIONS = 32
 
 def position() -> str:
     """A digest of where both streams are: it moves where somebody draws."""
-    return hashlib.blake2b(pickle.dumps((random.getstate(), np.random.get_state(legacy=False)))).hexdigest()
+    return hashlib.blake2b(pickle.dumps((random.getstate(), numpy_random.get_state(legacy=False)))).hexdigest()
 
 
 def positions() -> Iterator[int]:
     """Puts both streams at one position after another; at the end of the loop they are where they were."""
-    python, numpy = random.getstate(), np.random.get_state(legacy=False)
+    python, numpy = random.getstate(), numpy_random.get_state(legacy=False)
     try:
         for seed in range(_POSITIONS):
             random.seed(seed)
-            np.random.seed(seed)
+            numpy_random.seed(seed)
             yield seed
     finally:
         random.setstate(python)
-        np.random.set_state(numpy)
+        numpy_random.set_state(numpy)
