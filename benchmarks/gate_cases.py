@@ -26,6 +26,7 @@ from report import Goal
 
 from tensorfarm.contract.outcome import Outcome
 from tensorfarm.contract.refusal import Refusal, one_line
+from tensorfarm.gate.limits import Limits
 from tensorfarm.gate.whole_run import certify_case
 
 _ADAPTER = """
@@ -57,6 +58,9 @@ def sequence():
 
 def between(module, step):
     case.BETWEEN(module, step)
+
+def backend(graph, inputs, **options):
+    return case.COMPILE["backend"](graph, inputs, **options)
 
 def check():
     torch.manual_seed(getattr(case, "SEED", 0))
@@ -151,7 +155,7 @@ def judged(path: Path, contract: Mapping[str, Any], seed: int, told: Told | None
         if hasattr(case, "CHECK"):
             return _checked(path.stem, adapter, told)
         try:
-            verdict = certify_case(_request(case, adapter, contract, seed, folder), subject_seconds=_SECONDS)
+            verdict = certify_case(_request(case, adapter, contract, seed, folder), limits=Limits(_SECONDS))
         except Refusal as refusal:
             return Judged(path.stem, "refused", (), str(refusal), told)
         return _of_verdict(path.stem, verdict, told)
@@ -218,7 +222,7 @@ def _request(case: Any, adapter: Path, contract: Mapping[str, Any], seed: int, f
     settings = {owner: getattr(case, name) for owner, name in named.items() if hasattr(case, name)}
     return {
         "source": source,
-        "subject": {"kind": "compiled", "source": source, "settings": settings, **getattr(case, "COMPILE", {})},
+        "subject": {"kind": "compiled", "source": source, "settings": settings, **_compile(case, adapter)},
         "mode": "training" if getattr(case, "GRADS", None) else "inference",
         "level": "quick",
         "contract": _with_stream(contract, settings),
@@ -227,6 +231,12 @@ def _request(case: Any, adapter: Path, contract: Mapping[str, Any], seed: int, f
         "sequence": f"{adapter}:sequence" if hasattr(case, "SEQUENCE") else "",
         "between": f"{adapter}:between" if hasattr(case, "BETWEEN") else "",
     }
+
+
+def _compile(case: Any, adapter: Path) -> dict[str, Any]:
+    """Options of ``torch.compile``; a backend that is a function goes by its name, into the subject's process."""
+    options = dict(getattr(case, "COMPILE", {}))
+    return {**options, "backend": f"{adapter}:backend"} if callable(options.get("backend")) else options
 
 
 def _with_stream(contract: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,29 @@ def leaves_without_a_word() -> Made:
     return Applied(lambda _: os._exit(0)), (X.clone(),)
 
 
+def never_ends() -> Made:
+    return Applied(hangs), (X.clone(),)
+
+
+def asks_for_much_memory() -> Made:
+    return Applied(lambda x: x + torch.ones(1 << 31)[:4]), (X.clone(),)
+
+
+def keeps_all_memory() -> Made:
+    kept: list[bytearray] = []
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        while True:
+            try:
+                kept.append(bytearray(1 << 20))
+            except MemoryError:
+                break
+        kept.extend(bytearray(1 << 8) for _ in range(1 << 20))
+        return x
+
+    return Applied(forward), (X.clone(),)
+
+
 # Subjects
 
 

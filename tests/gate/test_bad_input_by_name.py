@@ -1,6 +1,9 @@
 """Originals and subjects that no gate can do its work with, named: one clear finding or refusal each, never a pass."""
 
 import json
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +11,12 @@ import gate_misfits
 import pytest
 from gate_workshop import Workshop
 
-from tensorfarm.gate import Refusal
+from tensorfarm.contract.exchange import BEGUN, REPORT
+from tensorfarm.contract.regular_file import written_anew
+from tensorfarm.gate import Refusal, certify
 from tensorfarm.gate.child import refusal_in
 from tensorfarm.gate.library import contract_fields
+from tensorfarm.gate.limits import Limits
 from tensorfarm.gate.processes import judged, subject_death
 from tensorfarm.gate.step import CASE, FUNCTIONS
 from tensorfarm.gate.whole_run import certify_case
@@ -118,7 +124,7 @@ def judged_apart(workshop: Workshop, subject: str, seconds: float) -> dict[str, 
     """The judge's steps in forks, which cost nothing; the subject's in a fresh interpreter."""
     asked = case(workshop, "tanh", subject)
     prepared = workshop.result("prepare", asked)
-    death = subject_death(Path(asked["folder"]), [HERE], seconds)
+    death = subject_death(Path(asked["folder"]), [HERE], Limits(seconds))
     return workshop.decided(asked, prepared, {} if death is None else {FUNCTIONS["run"]: death})
 
 
@@ -142,6 +148,84 @@ def test_bad_manners_of_an_honest_subject_keep_nobody_waiting(workshop: Workshop
     assert judged_apart(workshop, subject, 120.0)["outcome"] == "admitted"
 
 
+MISSPELT: dict[str, dict[str, Any]] = {
+    "has no field 'src' (known here: source, backend,": {"kind": "compiled", "src": "gate_misfits:tanh"},
+    'did you mean "backend"?': {"kind": "compiled", "source": "gate_misfits:tanh", "backnd": "eager"},
+    "of the kind onnx needs the field 'path'": {"kind": "onnx"},
+    'did you mean "compiled"?': {"kind": "compield", "source": "gate_misfits:tanh"},
+    "the subject has no kind": {"source": "gate_misfits:tanh"},
+    "source of a subject of the kind callable is Applied (text)": {
+        "kind": "callable",
+        "source": gate_misfits.Applied(gate_misfits.good),
+    },
+    "options of the subject is dict, which cannot be told": {
+        "kind": "compiled",
+        "source": "gate_misfits:tanh",
+        "options": {"post_grad_custom_pre_pass": gate_misfits.good},
+    },
+}
+
+
+@pytest.mark.parametrize("words", MISSPELT)
+def test_a_misspelt_subject_is_refused_before_anything_starts(words: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        certify("gate_misfits:tanh", MISSPELT[words], python_path=[HERE])
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+WRECKS: dict[str, Callable[[Path], object]] = {
+    "removes its folder": shutil.rmtree,
+    "leaves a pipe for a report": lambda folder: (folder / "main").mkdir() or os.mkfifo(folder / "main" / REPORT),
+    "leaves a pipe for its trace": lambda folder: (folder / "main").mkdir() or os.mkfifo(folder / "main" / BEGUN),
+    "leaves a link to itself": lambda folder: (folder / "main").symlink_to("main"),
+    "leaves a file for its folder": lambda folder: (folder / "main").write_text("no folder"),
+}
+
+
+@pytest.mark.parametrize("wreck", WRECKS)
+def test_whatever_a_subject_makes_of_its_folder_is_a_finding(workshop: Workshop, wreck: str) -> None:
+    asked = case(workshop, "tanh")
+    prepared = workshop.result("prepare", asked)
+    WRECKS[wreck](Path(asked["folder"]))
+    deaths = {FUNCTIONS["run"]: {"kind": "exit", "message": "exit code 1"}}
+    written_anew(Path(asked["folder"]) / CASE, json.dumps(asked))
+    for told in ({}, deaths):
+        assert workshop.decided(asked, prepared, told)["outcome"] == "conformance_failure"
+
+
+def test_a_case_is_written_through_no_link_and_waits_for_no_pipe(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "link").symlink_to("mine")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder" / "inside").mkdir(parents=True)
+    for name in ("link", "pipe", "folder", "gone/new"):
+        written_anew(tmp_path / name, "case")
+        assert (tmp_path / name).read_text() == "case"
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_an_original_that_hangs_is_ended_and_named_with_its_limit(workshop: Workshop) -> None:
+    with pytest.raises(Refusal) as refused:
+        certify_case(case(workshop, "never_ends"), python_path=[HERE], limits=Limits(3.0))
+    assert str(refused.value) == (
+        "the original gate_misfits:never_ends and its oracle gave no answer within 3 seconds (in the judge's step "
+        "prepare); call it on its own with its inputs; where it is slow and does end, give more seconds, or a lower "
+        "level"
+    )
+
+
+@pytest.mark.slow
+def test_an_original_that_takes_all_memory_is_told_so_and_takes_it_from_nobody(workshop: Workshop) -> None:
+    limits = Limits(120.0, 3 << 30)
+    verdict = certify_case(case(workshop, "asks_for_much_memory"), python_path=[HERE], limits=limits)
+    assert verdict["outcome"] == "undecided"
+    assert "the original raises on the example inputs: RuntimeError: " in said(verdict)
+    assert "can't allocate memory: you tried to allocate" in said(verdict)
+    with pytest.raises(Refusal, match=r"without an answer: .* the original gate_misfits:keeps_all_memory runs"):
+        certify_case(case(workshop, "keeps_all_memory"), python_path=[HERE], limits=limits)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("original", ["is_killed", "leaves_without_a_word"])
 def test_an_original_that_ends_the_judge_is_refused_and_nothing_it_laid_is_believed(
@@ -161,5 +245,6 @@ def test_what_is_tested_here_is_what_there_is() -> None:
     """No misfit is forgotten."""
     tested = {*NO_WITNESS, *REFUSED, *SUBJECTS}
     own = {name for name, value in vars(gate_misfits).items() if getattr(value, "__module__", "") == "gate_misfits"}
+    limited = {"never_ends", "asks_for_much_memory", "keeps_all_memory"}
     manners = {"prints_megabytes", "leaves_a_thread", "leaves_a_process", "closes_its_streams", "hangs"}
-    assert own - tested == {"Applied", "tanh", "good", "is_killed", "leaves_without_a_word", *manners}
+    assert own - tested == {"Applied", "tanh", "good", "is_killed", "leaves_without_a_word", *limited, *manners}

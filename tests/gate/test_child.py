@@ -10,10 +10,11 @@ import pytest
 
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate.child import Ended, leave_refusal, refusal_in, run_child
+from tensorfarm.gate.limits import Limits, limits_here
 
 
 def run(code: str, seconds: float | None = 60.0) -> Ended:
-    return run_child([sys.executable, "-I", "-S", "-c", f"import os, signal, sys, time; {code}"], seconds)
+    return run_child([sys.executable, "-I", "-S", "-c", f"import os, signal, sys, time; {code}"], Limits(seconds))
 
 
 ENDS = {
@@ -38,8 +39,22 @@ def test_every_end_has_its_code_and_its_words(code: str) -> None:
 def test_a_child_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     ended = run(f"open({str(file)!r}, 'w').write(str(os.fork() or os.getpid())); time.sleep(3600)", 1.0)
-    assert ended.returncode is None
+    assert (ended.returncode, ended.death) == (None, "no answer within 1 seconds")
     assert gone(int(file.read_text()))
+
+
+def test_a_child_that_takes_more_memory_than_it_may_is_refused_it_and_so_is_what_it_starts() -> None:
+    code = "import subprocess, sys; eats = 'print(len(bytearray(1 << 29)))'; "
+    code += "sys.exit(subprocess.run([sys.executable, '-I', '-S', '-c', eats]).returncode)"
+    command = [sys.executable, "-I", "-S", "-c", code]
+    assert run_child(command, Limits(60.0, 1 << 30)).returncode == 0
+    assert run_child(command, Limits(60.0, 1 << 28)).death == "exit code 1; it last printed: MemoryError"
+
+
+def test_a_child_may_take_what_memory_nobody_else_uses() -> None:
+    held = limits_here().memory_bytes
+    assert held is not None
+    assert 1 << 26 < held < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_what_a_child_left_running_ends_with_it_and_its_open_pipe_keeps_nobody() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -131,3 +132,46 @@ def test_who_is_wrong_in_the_second_call_alone_is_found_by_live_objects_too() ->
         return _plain(layer, x) * (1.01 if len(calls) == 2 else 1.0)
 
     assert _certified(counts).outcome == "conformance_failure"
+
+
+@pytest.mark.parametrize(
+    ("effect", "said"),
+    [
+        (lambda given, x: given["seen"].append(x.sum()), "['seen'][1]"),
+        (lambda given, x: given["seen"].pop(), "['seen'][0]"),
+        (lambda given, x: given.update(scale=3.0), "['scale']"),
+        (lambda given, x: given.update(bias=given["bias"] + 1), "['bias']"),
+        (lambda given, x: given["bias"].add_(1), "bias"),
+    ],
+    ids=["appended", "popped", "number replaced", "tensor replaced", "tensor written to"],
+)
+def test_what_is_put_into_an_arguments_container_is_the_originals_to_say(
+    effect: Callable[[dict[str, Any], torch.Tensor], object], said: str
+) -> None:
+    def pure(given: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
+        return x * given["scale"] + given["bias"]
+
+    def writing(given: dict[str, Any], x: torch.Tensor) -> torch.Tensor:
+        answer = pure(given, x)
+        effect(given, x)
+        return answer
+
+    inputs = ({"seen": [torch.ones(2)], "scale": 2.0, "bias": torch.ones(6)}, torch.randn(4, 6))
+    for original, subject in ((pure, writing), (writing, pure)):
+        verdict = certify(original, subject, inputs, level="quick")
+        assert _failed(verdict) == {"mutation"}
+        assert said in verdict.message
+    assert certify(writing, writing, inputs, level="quick").outcome == "admitted"
+
+
+def test_what_is_put_into_an_arguments_container_has_the_originals_value() -> None:
+    def keeping(factor: float) -> Callable[[list[torch.Tensor], torch.Tensor], torch.Tensor]:
+        def keep(cache: list[torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+            cache.append(x.exp() * factor)
+            return x + 1
+
+        return keep
+
+    inputs = ([torch.ones(2)], torch.randn(4, 6))
+    assert _failed(certify(keeping(1.0), keeping(1.0001), inputs, level="quick")) == {"mutation"}
+    assert certify(keeping(1.0), keeping(1.0), inputs, level="quick").outcome == "admitted"

@@ -15,6 +15,7 @@ from typing import Any
 
 from tensorfarm.contract.digest import canonical_json
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.regular_file import opened
 
 REQUEST, REPORT, BEGUN = "request.json", "report.json", "begun"
 INPUTS, OUTPUTS = "inputs.tensors", "outputs.tensors"
@@ -70,6 +71,7 @@ class CallReport:
     """What one call did, tensors apart. Positions are those of the flat outputs, as text.
 
     ``error`` and ``error_type`` are empty unless it raised; ``stage`` says in which part: forward or backward.
+    ``left`` is what it put into the containers among its arguments, by place, as far as that is no tensor.
     ``aliases`` are pairs of keys whose tensors share a storage, ``overwritten`` keys of what it gave that later calls
     of its trial wrote to; ``touched`` is by key what changed of a parameter or an input's flags. ``state_before`` and
     ``state_after`` are ``process_state`` around the call; ``stream`` is a digest of the generator's state after it.
@@ -80,6 +82,7 @@ class CallReport:
     stage: str = ""
     structure: str = ""
     literals: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    left: Mapping[str, Any] = field(default_factory=dict[str, Any])
     requires_grad: Mapping[str, bool] = field(default_factory=dict[str, bool])
     is_leaf: Mapping[str, bool] = field(default_factory=dict[str, bool])
     aliases: tuple[tuple[str, str], ...] = ()
@@ -104,7 +107,8 @@ class SubjectReport:
 
 
 def write_request(folder: Path, request: SubjectRequest) -> None:
-    (folder / REQUEST).write_text(canonical_json(asdict(request)))
+    # Not canonical: a literal may be infinite or no number, and is read back as it was.
+    (folder / REQUEST).write_text(json.dumps(asdict(request), sort_keys=True))
 
 
 def read_request(folder: Path) -> SubjectRequest:
@@ -137,14 +141,14 @@ def write_report(folder: Path, report: SubjectReport) -> None:
 
 def read_report(folder: Path) -> SubjectReport | None:
     """The report, or None where the subject left none. Refuses one that is not in the agreed form."""
-    place = folder / REPORT
-    if not place.is_file():
-        return None
     try:
-        value: dict[str, Any] = json.loads(place.read_text())
+        with opened(folder / REPORT) as stream:
+            value: dict[str, Any] = json.loads(stream.read())
         value["calls"] = {name: tuple(_call_report(item) for item in items) for name, items in value["calls"].items()}
         return SubjectReport(**value)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise Refusal(f"the subject's report is malformed: {error}", limit="what write_report writes") from None
 
 

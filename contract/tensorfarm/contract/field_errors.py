@@ -14,6 +14,8 @@ import jsonschema
 
 from tensorfarm.contract.refusal import Refusal
 
+_LONGEST = 1e15
+
 
 def refuse_invalid(value: Any, against: Mapping[str, Any], place: str) -> None:
     """Raise a Refusal that names the first wrong field of ``value`` and what would be right."""
@@ -30,6 +32,21 @@ def meant(word: object, known: Iterable[object]) -> str:
     """``did you mean "…"?`` where a known word is close, else nothing."""
     near = get_close_matches(str(word), [str(item) for item in known], n=1)
     return f'did you mean "{near[0]}"?' if near else ""
+
+
+def _number_meant(text: object, wanted: object) -> str:
+    """How a number is written that YAML takes for text: it was quoted, or is ``1e-1``, which lacks a point."""
+    if not isinstance(text, str) or wanted not in ("number", "integer"):
+        return ""
+    try:
+        number = float(text)
+    except ValueError:
+        return ""
+    whole = number.is_integer() and abs(number) < _LONGEST
+    if not math.isfinite(number) or (wanted == "integer" and not whole):
+        return ""
+    told = str(int(number)) if whole else repr(number)
+    return f"YAML takes it for text: write {told if '.' in told else told.replace('e', '.0e')}, without quotes"
 
 
 def _order(error: Any) -> tuple[list[Any], bool]:
@@ -49,6 +66,8 @@ def _refusal(error: Any, place: str) -> Refusal:
         limit = f"known here: {', '.join(error.schema['properties'])}"
     elif error.validator == "enum":
         guess = meant(error.instance, error.validator_value)
+    elif error.validator == "type":
+        guess = _number_meant(error.instance, error.validator_value)
     elif error.validator == "const":
         guess = "only that is enforced, so only that can be declared"
     message = " ".join(error.message.split())

@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 
 from tensorfarm.contract.digest import canonical_json
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.regular_file import opened
 
 _METADATA_KEY = "tensorfarm.tensors/1"
 
@@ -83,7 +84,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """Read what ``write_tensors`` wrote, on the CPU. Refuses a missing, truncated or foreign file."""
     try:
-        stream = path.open("rb")
+        stream = opened(path)
     except OSError as error:
         raise _unreadable(path.name, error) from None
     with stream:

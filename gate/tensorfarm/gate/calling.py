@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
@@ -33,10 +33,12 @@ Vectors = Callable[[Sequence[Any]], Mapping[int, torch.Tensor]]
 
 @dataclass(frozen=True)
 class Returned:
-    """What a call gave: flat leaves, and the text of the structure that they came in."""
+    """What a call gave: flat leaves, and the text of the structure that they came in. ``left``: by place, what it put
+    into the containers among its arguments."""
 
     leaves: Sequence[Any]
     structure: str
+    left: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Callee(Protocol):
@@ -56,6 +58,7 @@ class Values:
 
     outputs: Sequence[Any] = ()
     structure: str = ""
+    left: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tensors: dict[str, torch.Tensor] = field(default_factory=dict[str, torch.Tensor])
     stage: str = "forward"
     grad_enabled: tuple[bool, bool] | None = None
@@ -66,7 +69,7 @@ class Values:
             plain = (
                 torch.zeros(value.shape, dtype=value.dtype, device=value.device) if value._is_zerotensor() else value
             )
-            self.tensors[key] = plain
+            self.tensors[key] = plain if plain.layout is torch.strided else plain.to_dense()
 
 
 def evaluate(callee: Callee, leaves: Mapping[str, Any], derivative: Derivative, vectors: Vectors, into: Values) -> None:
@@ -165,6 +168,7 @@ def observed(
         literals={
             str(at): _plain(item) for at, item in enumerate(values.outputs) if not isinstance(item, torch.Tensor)
         },
+        left={name: _plain(item) for name, item in values.left.items() if not isinstance(item, torch.Tensor)},
         requires_grad={key.removeprefix("output:"): value.requires_grad for key, value in flags.items()},
         is_leaf={key.removeprefix("output:"): value.is_leaf for key, value in flags.items()},
         aliases=aliases({**flags, **inputs}, state),
@@ -199,9 +203,11 @@ def _plain(item: Any) -> Any:
 
 
 def _keep_outputs(returned: Returned, into: Values) -> None:
-    into.outputs, into.structure = returned.leaves, returned.structure
+    into.outputs, into.structure, into.left = returned.leaves, returned.structure, returned.left
     for position, value in enumerate(returned.leaves):
         into.add(f"output:{position}", value)
+    for name, value in returned.left.items():
+        into.add(f"left:{name}", value)
 
 
 def _gradients(
@@ -263,6 +269,6 @@ def _forward_mode(callee: Callee, leaves: Mapping[str, Any], vectors: Vectors, i
             forward_ad.unpack_dual(value) if isinstance(value, torch.Tensor) else value for value in returned.leaves
         ]
         primal = [part[0] if isinstance(part, tuple) else part for part in parts]
-        _keep_outputs(Returned(primal, returned.structure), into)
+        _keep_outputs(replace(returned, leaves=primal), into)
         for position, part in enumerate(parts):
             into.add(f"tangent:{position}", part[1] if isinstance(part, tuple) else None)

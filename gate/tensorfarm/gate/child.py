@@ -18,9 +18,10 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.gate.limits import UNLIMITED, Limits
 
 _TAIL_BYTES = 4096
 _LINE_LIMIT = 200
@@ -32,16 +33,18 @@ _PR_SET_PDEATHSIG = 1
 @dataclass(frozen=True)
 class Ended:
     """``returncode`` is negative for a signal, None where the time ran out; ``said`` the last line that it printed to
-    standard error."""
+    standard error; ``time`` how long it had."""
 
     returncode: int | None
     said: str
+    time: str = ""
 
     @property
     def death(self) -> str:
         """How it died, in words: the signal's name or the exit code, and its last line."""
         said = f"; it last printed: {self.said}" if self.said else ""
-        return f"{_end_of(self.returncode or 0)}{said}"
+        end = f"no answer within {self.time}" if self.returncode is None else _end_of(self.returncode)
+        return f"{end}{said}"
 
 
 def interpreter(module: str, call: str, python_path: Sequence[str]) -> list[str]:
@@ -53,9 +56,9 @@ def interpreter(module: str, call: str, python_path: Sequence[str]) -> list[str]
 
 
 def run_child(
-    command: Sequence[str], seconds: float | None = None, environment: Mapping[str, str] | None = None
+    command: Sequence[str], limits: Limits = UNLIMITED, environment: Mapping[str, str] | None = None
 ) -> Ended:
-    """Run ``command`` for at most ``seconds``, in a group of its own that ends with it."""
+    """Run ``command`` within ``limits``, in a group of its own that ends with it."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -68,13 +71,15 @@ def run_child(
     tail = _Tail(process.stderr)
     returncode: int | None = None
     try:
+        with contextlib.suppress(ProcessLookupError):
+            limits.hold(process.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            returncode = process.wait(seconds)
+            returncode = process.wait(limits.seconds)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    return Ended(returncode, tail.last_line())
+    return Ended(returncode, tail.last_line(), limits.time)
 
 
 class _Tail:
@@ -136,7 +141,7 @@ def leave_refusal(place: Path, refusal: Refusal) -> int:
 
 def refusal_in(place: Path) -> Refusal | None:
     """The refusal that a child left at ``place``; None where it left none."""
-    told = json.loads(place.read_text()) if place.is_file() else {}
+    told: dict[str, Any] = json.loads(place.read_text()) if place.is_file() else {}
     if "refusal" not in told:
         return None
     fields = dict(told["refusal"])

@@ -6,6 +6,7 @@ Invariant: a copy shares no memory with what it was made of, unless it is asked 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -23,6 +24,21 @@ def snapshot(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         made.set_(storages[place], value.storage_offset(), value.shape, value.stride())  # type: ignore[arg-type]
         made = made.conj() if value.is_conj() else made
         found[key] = torch.ops.aten._neg_view(made) if value.is_neg() else made
+    return found
+
+
+def as_one(leaves: Mapping[str, Any]) -> dict[str, Any]:
+    """Leaves that are the same view of the same memory become one object, as where a caller gives a tensor twice.
+
+    Two objects there are another program to a compiler that asks which inputs are the same one.
+    """
+    held: dict[tuple[Any, ...], torch.Tensor] = {}
+    found = dict(leaves)
+    for name, value in found.items():
+        if isinstance(value, torch.Tensor) and value.numel():
+            view = (value.untyped_storage().data_ptr(), value.storage_offset(), value.shape, value.stride())
+            bits = (value.dtype, value.is_conj(), value.is_neg(), value.requires_grad)
+            found[name] = held.setdefault((*view, *bits), value)
     return found
 
 

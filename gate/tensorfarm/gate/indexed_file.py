@@ -18,6 +18,7 @@ import torch
 
 from tensorfarm.contract.digest import canonical_json
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.regular_file import opened
 from tensorfarm.contract.tensors import parts_of, read_bytes, view_of
 
 FORMAT = "tensorfarm.indexed-file/1"
@@ -60,7 +61,7 @@ class IndexedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            with path.open("rb") as stream:
+            with opened(path) as stream:
                 text = stream.read(int.from_bytes(stream.read(8), "little"))
             index: dict[str, Any] = json.loads(text)
             if index["format"] != FORMAT:
@@ -79,7 +80,7 @@ class IndexedFile:
         """Those whose name is wanted, in order. Refuses bytes that are not the index's."""
         try:
             views = [view for view in self._views if wants(view["name"])]
-            with self.path.open("rb") as stream:
+            with opened(self.path) as stream:
                 places = {view["storage"]: self._places[view["storage"]] for view in views}
                 storages = {place: self._storage(stream, *place) for place in dict.fromkeys(places.values())}
             return {view["name"]: view_of(storages[places[view["storage"]]], view) for view in views}

@@ -23,6 +23,8 @@ from tensorfarm.contract.refusal import Refusal
 from tensorfarm.gate.attestation import Certificate, certificate_of
 from tensorfarm.gate.child import interpreter, leave_refusal, refusal_in, run_child
 from tensorfarm.gate.finding import inapplicable
+from tensorfarm.gate.limits import DEFAULT_LIMITS, Limits
+from tensorfarm.gate.subject_fields import refuse_misspelt
 from tensorfarm.gate.whole_run import Said, certify_case, silent
 
 _ILLEGAL_GRAPH = 10  # exit code of a program that cannot be captured
@@ -35,7 +37,7 @@ class Named:
     (``.program``); ``subject`` is what ``subject_of`` gives; ``contract`` the fields of a contract.
 
     ``python_path`` are folders with the user's code. ``captures``: the captured program is judged too, where there is
-    one.
+    one. ``limits`` hold for each process by itself.
     """
 
     reference: str
@@ -47,6 +49,7 @@ class Named:
     python_path: Sequence[str] = ()
     captures: bool = False
     ir_contract: Mapping[str, Any] | None = None
+    limits: Limits = DEFAULT_LIMITS
 
 
 def judged_apart(named: Named, said: Said = silent) -> Certificate:
@@ -54,7 +57,8 @@ def judged_apart(named: Named, said: Said = silent) -> Certificate:
 
     Raises Refusal for what is not there, and where the judge itself refuses.
     """
-    with tempfile.TemporaryDirectory(prefix="tensorfarm-certify-") as place:
+    # A subject may have left anything in it.
+    with tempfile.TemporaryDirectory(prefix="tensorfarm-certify-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         said("what is judged is looked up and captured")
         program, excuse = _program(named, folder / "captured.program")
@@ -68,10 +72,12 @@ def judged_apart(named: Named, said: Said = silent) -> Certificate:
             "seed": named.seed,
             "threads": 1,
             "candidate_id": named.subject.get("candidate_id", ""),
-            **({"source": named.reference} if program is None else _of_program(program)),
+            "source": named.reference,
+            **(_of_program(program) if program is not None else {}),
         }
         try:
-            certificate = certificate_of(certify_case(request, python_path=named.python_path, said=said))
+            result = certify_case(request, python_path=named.python_path, limits=named.limits, said=said)
+            certificate = certificate_of(result)
         except Refusal as refusal:
             # Its next step may be about the folder, which is gone by the time that anybody reads it.
             told = refusal.next_step if str(folder) not in refusal.next_step else ""
@@ -84,9 +90,9 @@ def judged_apart(named: Named, said: Said = silent) -> Certificate:
 def subject_of(compiled: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     """The subject that a judge is told of. Refuses a file that is not there or of no kind that is known."""
     if isinstance(compiled, Mapping):
-        if "kind" not in compiled:
-            raise Refusal("the subject has no kind", limit=_KINDS, next_step='add "kind", such as "compiled"')
-        return dict(compiled)
+        subject = {key: str(item) if isinstance(item, Path) else item for key, item in compiled.items()}
+        refuse_misspelt(subject)
+        return subject
     text = str(compiled)
     path = Path(text)
     if ":" in text and path.suffix not in _FILES:
@@ -140,22 +146,24 @@ def _program(named: Named, place: Path) -> tuple[Path | None, str]:
     needed = named.subject["kind"] == "artifact" or reference.suffix == ".pt2"
     if not needed and not named.captures:
         return None, ""
-    excuse = _captured(named.reference, place, named.python_path)
+    excuse = _captured(named, place)
     if excuse and needed:
         raise Refusal(excuse, next_step="an artifact is judged against a program that can be captured")
     return (None, excuse) if excuse else (place, "")
 
 
-def _captured(source: str, place: Path, python_path: Sequence[str]) -> str:
-    """Capture ``source`` into the file ``place``, in a child. Why it cannot be captured, empty where it was."""
-    ended = run_child(interpreter("intake", f"intake.main({source!r}, {str(place)!r})", python_path))
+def _captured(named: Named, place: Path) -> str:
+    """Capture the reference into the file ``place``, in a child. Why it cannot be captured, empty where it was."""
+    call = f"intake.main({named.reference!r}, {str(place)!r})"
+    ended = run_child(interpreter("intake", call, named.python_path), named.limits)
     refusal = refusal_in(_refused(place))
     if refusal is not None and refusal.exit_code != _ILLEGAL_GRAPH:
         raise refusal
     if refusal is not None:
         return str(refusal)
     # A capture that dies says nothing of the original, which is called by itself later.
-    return "" if place.is_file() and not ended.returncode else f"capturing {source} ended with {ended.death}"
+    done = place.is_file() and ended.returncode == 0
+    return "" if done else f"capturing {named.reference} ended with {ended.death}"
 
 
 def main(source: str, place: str) -> int:

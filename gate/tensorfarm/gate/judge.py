@@ -40,7 +40,6 @@ def prepare(request: Mapping[str, Any]) -> dict[str, Any]:
     Else what ``decide`` is to be told as ``request["before"]``: ``oracle_sha256``, the expectations' bytes; and
     ``sessions``, which processes are asked for beside the main one.
     """
-    heap.keep_freed()
     case, seal, findings = _identified(request)
     barred = _barred(case, findings)
     if barred is not None:
@@ -82,9 +81,9 @@ def decide(request: Mapping[str, Any]) -> dict[str, Any]:
     if main.seen is not None and not kind:
         sha256 = request["before"][FUNCTIONS["prepare"]]["oracle_sha256"]
         expected = case.oracle.believed(sha256, case.expectations, _answered(left))
-        unsteady = witness.unsteady(expected["example"])
-        if unsteady:
-            return _written(case, verdict_of([*findings, *unsteady], ()), seal, main.report)
+        unfit = witness.unsteady(expected["example"]) or witness.compiling(expected["example"])
+        if unfit:
+            return _written(case, verdict_of([*findings, *unfit], ()), seal, main.report)
         seen = {name: item.seen or {} for name, item in left.items()}
         evidence = Evidence(case.setting, case.trials, expected, seen)
         evidence, captured, found = _looked_at(case, evidence)
@@ -113,6 +112,7 @@ def _looked_at(case: Case, evidence: Evidence) -> tuple[Evidence, list[Finding],
 
 def _identified(request: Mapping[str, Any]) -> tuple[Case, Seal, list[Finding]]:
     """What both steps begin with: seal the process, read the case, look at the artifact's identity."""
+    heap.prepared()
     seal = install((*COMPILERS, *CODE_GENERATORS))
     case = Case.of(request, gate_version())
     torch.set_num_threads(case.threads)

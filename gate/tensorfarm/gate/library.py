@@ -17,6 +17,7 @@ from tensorfarm.contract.program import MODES
 from tensorfarm.contract.refusal import Refusal, refuse_unknown
 from tensorfarm.gate.attestation import Certificate
 from tensorfarm.gate.intake import Named, judged_apart, subject_of
+from tensorfarm.gate.limits import SECONDS, limits_here
 from tensorfarm.gate.live import judged_in_place
 from tensorfarm.gate.setting import LEVELS, Level
 
@@ -35,6 +36,7 @@ def certify(
     level: str = "standard",
     seed: int = 0,
     python_path: Sequence[str | Path] = (),
+    seconds: float | None = None,
 ) -> Certificate:
     """Does ``compiled`` still mean what ``reference`` means? The verdict; it is never raised.
 
@@ -45,8 +47,9 @@ def certify(
 
     Import strings are judged in processes of their own: ``reference`` is ``package.module:factory``,
     ``path.py:factory`` or a ``.pt2`` or ``.program`` file, ``compiled`` a mapping (``{"kind": "compiled", "source": …,
-    "backend": …}``), a function or a file; the factory gives the inputs, ``python_path`` the folders of its code, and
-    ``mode`` is ``inference`` unless it is given.
+    "backend": …}``), a function or a file; the factory gives the inputs, ``python_path`` the folders of its code,
+    ``seconds`` how long each of the processes may take (600 where it is not given), and ``mode`` is ``inference``
+    unless it is given.
 
     ``contract`` is a file, its fields, a parsed contract (live objects only), or one of ``float32``, ``float64``,
     ``float16`` and ``bfloat16``: the template's; float32 where none is given. ``level`` is ``quick``, ``standard`` or
@@ -61,6 +64,12 @@ def certify(
     if not isinstance(reference, (str, Path)):
         if isinstance(compiled, (str, Path, Mapping)):
             raise _mixed()
+        if seconds is not None:
+            raise Refusal(
+                "seconds were given for live objects",
+                limit="nobody can end what runs in the caller's own process",
+                next_step="name both for processes that can be ended, or leave it out",
+            )
         parsed = contract if isinstance(contract, NumericalContract) else parse_contract(contract_fields(contract))
         return judged_in_place(reference, compiled, inputs, parsed, mode, Level[level.upper()], seed)
     if not isinstance(compiled, (str, Path, Mapping)):
@@ -78,6 +87,7 @@ def certify(
             level=level,
             seed=seed,
             python_path=[str(Path(folder).resolve()) for folder in python_path],
+            limits=limits_here(SECONDS if seconds is None else seconds),
         )
     )
 

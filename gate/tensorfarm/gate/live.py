@@ -22,7 +22,6 @@ from tensorfarm.contract.capture import split_inputs
 from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.program import MODES
 from tensorfarm.contract.refusal import Refusal, one_line
-from tensorfarm.contract.structure import structure_text
 from tensorfarm.gate import between
 from tensorfarm.gate.attestation import Certificate, certified, gate_version, in_place
 from tensorfarm.gate.caller import undisturbed
@@ -34,6 +33,7 @@ from tensorfarm.gate.finding import inapplicable
 from tensorfarm.gate.kept_module import KeptModules, named_tensors
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.oracle import expectations
+from tensorfarm.gate.packed import call_packed
 from tensorfarm.gate.reference import Reference, reference_of_module
 from tensorfarm.gate.reused import with_overwritten
 from tensorfarm.gate.second_oracle import with_tie_breaks
@@ -71,9 +71,7 @@ class LiveCallee:
         return {name: value for name, value in self.holder.named_buffers() if name in self.names}
 
     def call(self, leaves: Mapping[str, Any]) -> Returned:
-        args, kwargs = pytree.tree_unflatten(list(leaves.values()), self.in_spec)
-        found, spec = pytree.tree_flatten(self.target(*args, **kwargs))
-        return Returned(found, structure_text(spec))
+        return call_packed(self.target, leaves, self.in_spec)
 
 
 def judged_in_place(
@@ -117,7 +115,7 @@ def _judged(setting: Setting, original: Reference, subject: LiveCallee, module: 
         return verdict_of(unfit, ())
     kept = KeptModules([module, subject.holder])
     seen: dict[str, tuple[Observation, ...]] = {}
-    for name, trial in trials.items():
+    for name, trial in ((name, trial) for name, trial in trials.items() if name in expected):
         try:
             seen[name] = _called(original, subject, trial, expected[name])
         finally:

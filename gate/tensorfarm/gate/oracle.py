@@ -15,22 +15,24 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tensorfarm.contract.digest import sha256_json
+from tensorfarm.contract.exchange import CallReport
 from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.refusal import one_line
 from tensorfarm.contract.tensors import storage_sha256, tensor_sha256
-from tensorfarm.gate import between, other_streams
+from tensorfarm.gate import between, devices, other_streams
 from tensorfarm.gate.calling import Values, differentiable, evaluate, observed, seed_generators
 from tensorfarm.gate.cotangents import cotangents_of, tangents_of
 from tensorfarm.gate.expand import Expanded
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.noise import Noise, Perturbed
-from tensorfarm.gate.observation import spoken
+from tensorfarm.gate.observation import Observation, spoken
 from tensorfarm.gate.operator_classes import Watched
 from tensorfarm.gate.recorded import Recorded, Recording
 from tensorfarm.gate.reference import ModuleCallee, Reference
 from tensorfarm.gate.reused import with_overwritten
 from tensorfarm.gate.roundoff import roundoff_of
 from tensorfarm.gate.spread import Spread, draws
+from tensorfarm.gate.tentative import Tentative
 from tensorfarm.gate.trial import Call, Depth, Derivative, Trial
 from tensorfarm.gate.widen import Widened, wide_defaults, widened
 
@@ -40,8 +42,11 @@ _DEFAULT_DTYPE = torch.float32
 def expectations(
     reference: Reference, trials: Iterable[Trial], contract: NumericalContract, seed: int
 ) -> dict[str, tuple[Expectation, ...]]:
-    """Run the reference as each trial asks: once, or ``2 + samples`` times. Widens it for good."""
-    asked = list(trials)
+    """Run the reference as each trial asks: once, or ``2 + samples`` times. Widens it for good.
+
+    Nothing of a tentative trial that the original does not answer.
+    """
+    asked = [trial for trial in trials if not trial.tentative or _answers(reference, trial)]
     eager = {trial.name: _eager(reference, trial, seed) for trial in asked}
     keys = {trial.name: _content(trial, eager[trial.name]) for trial in asked if trial.depth >= Depth.EXACT}
     # Of trials that the oracle answers alike, the one that asks for most stands for all.
@@ -71,6 +76,12 @@ def _alike(calls: Sequence[Expectation], others: Sequence[Expectation]) -> bool:
         and not any(_is_another(one, key, value) for key, value in other.eager.tensors.items())
         for one, other in zip(calls, others, strict=True)
     )
+
+
+def _answers(reference: Reference, trial: Trial) -> bool:
+    nothing = Expectation(Observation({}, CallReport()))
+    runs = _run(reference, trial, [nothing] * len(trial.calls), Tentative(), wide=False)
+    return not any(error for _, error in runs)
 
 
 @dataclass(frozen=True)
@@ -207,7 +218,13 @@ def _wide_calls(
     seed: int,
 ) -> list[_Wide]:
     samples = contract.monte_carlo.samples if trial.depth is Depth.BUDGET else 0
-    noise = Noise(roundoff_of(grain.coarsest), seed + contract.monte_carlo.seed, grain.recorded, contract.accumulate)
+    noise = Noise(
+        roundoff_of(grain.coarsest),
+        seed + contract.monte_carlo.seed,
+        grain.recorded,
+        contract.accumulate,
+        running_products=devices.adds_products_one_by_one(contract),
+    )
     with Expanded(grain.coarsest), wide_defaults():
         mode = Widened()
         exact = _run(reference, trial, calls, mode, wide=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,29 +11,40 @@ from typing import Any
 
 from tensorfarm.contract.exchange import REPORT
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.regular_file import removed, written_anew
 from tensorfarm.gate.child import Ended, interpreter, refusal_in, run_child
 from tensorfarm.gate.devices import present
+from tensorfarm.gate.limits import SECONDS, UNLIMITED, Limits
 from tensorfarm.gate.step import CASE, FUNCTIONS
 from tensorfarm.gate.subject.scratch import SCRATCH
 from tensorfarm.gate.trial import MAIN
 
-SUBJECT_SECONDS = 300.0
 
-
-def judged(name: str, folder: Path, python_path: Sequence[str] = ()) -> dict[str, Any]:
+def judged(
+    name: str, folder: Path, python_path: Sequence[str] = (), limits: Limits = UNLIMITED, original: str = ""
+) -> dict[str, Any]:
     """Run a judge's step and return what it left. What it refuses is raised again; so is its death, which is the
-    original's doing where it is not broken machinery: nothing else of the user's runs there."""
+    doing of the ``original``, as it is called, where it is not broken machinery: nothing else of the user's runs
+    there."""
     place = folder / f"{name}.json"
     # Whatever lies there is not this step's: a subject may have laid it.
-    place.unlink(missing_ok=True)
-    ended = started(name, folder, python_path, None, {})
+    removed(place)
+    ended = started(name, folder, python_path, limits, {})
     refusal = refusal_in(place)
     if refusal is not None:
         raise refusal
+    if ended.returncode is None:
+        raise Refusal(
+            f"the original {original} and its oracle gave {ended.death}".replace("  ", " "),
+            limit=f"in the judge's step {name}",
+            next_step="call it on its own with its inputs; where it is slow and does end, give more seconds, or a "
+            "lower level",
+        )
     if ended.returncode or not place.is_file():
+        within = f", within {limits}" if str(limits) else ""
         raise Refusal(
             f"the judge's step {name} ended without an answer: {ended.death}",
-            limit="the original's own code runs in that process",
+            limit=f"the code of the original {original} runs in that process{within}".replace("  ", " "),
             next_step="call the original on its own with its inputs and mend it; report this where that works",
         )
     return json.loads(place.read_text())
@@ -41,19 +53,19 @@ def judged(name: str, folder: Path, python_path: Sequence[str] = ()) -> dict[str
 def subject_death(
     folder: Path,
     python_path: Sequence[str] = (),
-    seconds: float = SUBJECT_SECONDS,
+    limits: Limits = UNLIMITED,
     environment: Mapping[str, str] | None = None,
     session: str = "",
 ) -> dict[str, str] | None:
     """Run one session of the subject; None where it lived, else how it died."""
     try:
-        ended = started("run", folder, python_path, seconds, environment or {}, session)
+        ended = started("run", folder, python_path, limits, environment or {}, session)
     finally:
         # One that died has left it.
         shutil.rmtree(folder / (session or MAIN.name) / SCRATCH, ignore_errors=True)
     if ended.returncode is None:
-        return {"kind": "timeout", "message": f"no answer within {seconds:g} seconds"}
-    if not ended.returncode and not (folder / (session or MAIN.name) / REPORT).is_file():
+        return {"kind": "timeout", "message": ended.death}
+    if not ended.returncode and not os.path.isfile(folder / (session or MAIN.name) / REPORT):
         return {"kind": "exit", "message": f"{ended.death}, before it had answered"}
     return death_of(ended.returncode, ended.said)
 
@@ -66,8 +78,8 @@ def run_sessions(request: Mapping[str, Any]) -> dict[str, Any]:
     prepared = dict(request["before"])[FUNCTIONS["prepare"]]
     folder = Path(request["folder"])
     absent, deaths = dict[str, str](), dict[str, Any]()
-    seconds = float(request.get("subject_seconds", SUBJECT_SECONDS))
-    (folder / CASE).write_text(json.dumps({key: value for key, value in request.items() if key != "before"}))
+    limits = Limits(request.get("subject_seconds", SECONDS), request.get("memory_bytes"))
+    written_anew(folder / CASE, json.dumps({key: value for key, value in request.items() if key != "before"}))
     for session in prepared.get("sessions", ()):
         why = present(session["device"])
         if why:
@@ -75,7 +87,7 @@ def run_sessions(request: Mapping[str, Any]) -> dict[str, Any]:
             continue
         threads = {"OMP_NUM_THREADS": str(session["threads"])}
         environment = {**threads, **session["environment"]}
-        death = subject_death(folder, request.get("python_path", ()), seconds, environment, session["name"])
+        death = subject_death(folder, request.get("python_path", ()), limits, environment, session["name"])
         if death:
             deaths[session["name"]] = death
     return {"absent": absent, "deaths": deaths}
@@ -85,12 +97,12 @@ def started(
     name: str,
     folder: Path,
     python_path: Sequence[str],
-    seconds: float | None,
+    limits: Limits,
     environment: Mapping[str, str],
     session: str = "",
 ) -> Ended:
     call = f"step.main({name!r}, step.Path({str(folder)!r}), {session!r})"
-    return run_child(interpreter("step", call, python_path), seconds, environment)
+    return run_child(interpreter("step", call, python_path), limits, environment)
 
 
 def death_of(returncode: int, said: str = "") -> dict[str, str] | None:

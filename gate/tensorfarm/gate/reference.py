@@ -19,10 +19,11 @@ from tensorfarm.contract.capture import built
 from tensorfarm.contract.graph import WeightKind
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
-from tensorfarm.contract.structure import structure_text
 from tensorfarm.contract.tensors import tensor_sha256
 from tensorfarm.gate.calling import Returned
+from tensorfarm.gate.copies import as_one
 from tensorfarm.gate.kept_module import KeptModules, named_tensors
+from tensorfarm.gate.packed import call_packed, name_of
 from tensorfarm.gate.setting import Leaf
 from tensorfarm.gate.variant import varied
 from tensorfarm.gate.widen import default_dtype, widened
@@ -53,9 +54,7 @@ class ModuleCallee:
         return {name: places[name] for name in self.buffer_names if name in places}
 
     def call(self, leaves: Mapping[str, Any]) -> Returned:
-        args, kwargs = pytree.tree_unflatten(list(leaves.values()), self.in_spec)
-        found, spec = pytree.tree_flatten(self.module(*args, **kwargs))
-        return Returned(found, structure_text(spec))
+        return call_packed(self.module, leaves, self.in_spec)
 
 
 class Reference:
@@ -111,7 +110,7 @@ class Reference:
                 )
             else:
                 found[leaf.name] = literals.get(leaf.name, leaf.literal)
-        return found
+        return as_one(found)
 
     def state(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers as they are built, by qualified name."""
@@ -178,14 +177,23 @@ def reference_of_source(source: str) -> Reference:
             limit="the original is made on the cpu, where its oracle runs",
             next_step=f"make them there, and list {away.type} in the contract's devices: the subject is moved",
         )
-    return Reference(lambda: copy.deepcopy(module), leaves, in_spec)
+    return Reference(lambda: _copied(module), leaves, in_spec)
 
 
 def reference_of_module(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Reference:
     """Of a live module, which is copied now and not touched again."""
     leaves, in_spec = leaves_of(args, kwargs)
-    pristine = copy.deepcopy(module)
-    return Reference(lambda: copy.deepcopy(pristine), leaves, in_spec)
+    pristine = _copied(module)
+    return Reference(lambda: _copied(pristine), leaves, in_spec)
+
+
+def _copied(module: torch.nn.Module) -> torch.nn.Module:
+    """A deep copy. Its parameters keep the hooks on their gradients, which a copy of a parameter drops (torch 2.13)."""
+    made = copy.deepcopy(module)
+    for old, new in zip(module.parameters(), made.parameters(), strict=True):
+        for hook in (old._backward_hooks or {}).values():  # pyright: ignore[reportPrivateUsage]
+            new.register_hook(hook)
+    return made
 
 
 def leaves_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Leaf, ...], pytree.TreeSpec]:
@@ -195,8 +203,7 @@ def leaves_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Lea
 
 
 def _leaf(path: str, value: Any) -> Leaf:
-    name = path.removeprefix("[0]") if path.startswith("[0]") else path.removeprefix("[1]")
-    name = f"args{name}" if path.startswith("[0]") else f"kwargs{name}"
+    name = name_of(path)
     if isinstance(value, torch.Tensor):
         return Leaf(name, value.detach(), None, value.requires_grad)
     return Leaf(name, None, value)

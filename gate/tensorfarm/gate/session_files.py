@@ -25,12 +25,15 @@ from tensorfarm.contract.exchange import (
     write_request,
 )
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.regular_file import opened
 from tensorfarm.contract.tensors import read_tensors, write_tensors
 from tensorfarm.gate.case import Case
 from tensorfarm.gate.devices import main_device
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.oracle_file import Cotangents
 from tensorfarm.gate.trial import MAIN, Session
+
+_TRACE_BYTES = 1000
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ def ask(case: Case, cotangents: Cotangents) -> None:
     tensors: dict[str, torch.Tensor] = {}
     trials: list[TrialRequest] = []
     for name, trial in case.trials.items():
+        if name not in cotangents:
+            continue  # tentative, and the original does not answer it
         calls: list[CallRequest] = []
         for number, (call, vectors) in enumerate(zip(trial.calls, cotangents[name], strict=True)):
             given = {f"input:{key}": value for key, value in call.inputs.items()}
@@ -85,14 +90,18 @@ def left_behind(case: Case, session: str) -> Left:
         if report is None or report.error:
             return Left(report, None)
         return Left(report, _observations(read_tensors(folder / OUTPUTS), report))
-    except (Refusal, ValueError, TypeError, LookupError, AttributeError) as error:
+    except (Refusal, OSError, MemoryError, ValueError, TypeError, LookupError, AttributeError) as error:
         return Left(None, None, f"{type(error).__name__}: {error}")
 
 
 def placed(case: Case, session: str, death: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """How a subject died, and in which call of which trial, as far as it left a trace that can be one."""
-    begun = case.folder / session / BEGUN
-    name, _, number = begun.read_text(errors="replace").partition("|") if death and begun.is_file() else ("", "", "")
+    try:
+        with opened(case.folder / session / BEGUN) as stream:
+            begun = stream.read(_TRACE_BYTES).decode(errors="replace")
+    except OSError:
+        begun = ""
+    name, _, number = begun.partition("|")
     calls = range(len(case.trials[name].calls)) if name in case.trials else ()
     if death is None or number not in map(str, calls):
         return death

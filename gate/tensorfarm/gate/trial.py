@@ -80,7 +80,8 @@ MAIN = Session()
 class Trial:
     """``suite`` and ``layout`` say what the inputs are (``example``, ``exact_integers``; ``as_captured``,
     ``transposed``); they become columns of the findings. ``variant`` asks for another form of the same program
-    (``variant.py``), which only a subject that is compiled from a module can be given."""
+    (``variant.py``), which only a subject that is compiled from a module can be given. A ``tentative`` one is a trial
+    only where the original answers it: nobody else is asked, and nothing is expected (``tentative.py``)."""
 
     name: str
     calls: tuple[Call, ...]
@@ -89,3 +90,4 @@ class Trial:
     suite: str = "example"
     layout: str = "as_captured"
     variant: str = ""
+    tentative: bool = False

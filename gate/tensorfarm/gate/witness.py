@@ -16,6 +16,7 @@ from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.inputs.outside import outside_declared
 from tensorfarm.gate.observation import spoken
 from tensorfarm.gate.opaque import holds_tensors
+from tensorfarm.gate.seal import Sealed
 from tensorfarm.gate.setting import Setting
 
 NAME = "witness"
@@ -69,6 +70,18 @@ def unsteady(example: Sequence[Expectation]) -> list[Finding]:
         f"the original gives another {spoken(keys[0])} when it is called again: it draws numbers that "
         "torch.manual_seed does not reach, or keeps count in an attribute; make it repeat itself"
     )
+    return [Finding(NAME, "original", Status.NOT_RUN, message)]
+
+
+def compiling(example: Sequence[Expectation]) -> list[Finding]:
+    """A finding where the original compiles a part of itself when it is called: the judge's process has no compiler, so
+    nothing is known of what it answers."""
+    errors = [
+        expected.eager.report.error for expected in example if expected.eager.report.error_type == Sealed.__name__
+    ]
+    if not errors:
+        return []
+    message = f"the original compiles when it is called, which its witness may not: {errors[0]}"
     return [Finding(NAME, "original", Status.NOT_RUN, message)]
 
 

@@ -31,6 +31,7 @@ def test_{name}(certify):
         mode="{mode}",
         level="{level}",
         seed={seed},
+        seconds={seconds:g},
         python_path=[{python_path}],
     )
 '''
@@ -71,6 +72,7 @@ def _text(file: Path, title: str, named: Named) -> str:
         mode=named.mode,
         level=named.level,
         seed=named.seed,
+        seconds=named.limits.seconds,
         python_path=", ".join(f'HERE / "{os.path.relpath(item, folder)}"' for item in named.python_path),
     )
 

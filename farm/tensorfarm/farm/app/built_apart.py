@@ -16,26 +16,29 @@ from tensorfarm.contract.outcome import Outcome
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.farm.engine.toolchain import this_toolchain
 from tensorfarm.gate.child import leave_refusal, refusal_in, run_child
+from tensorfarm.gate.limits import Limits
 
 _RESULT, _REFUSED = "built.json", "refused.json"
 _THREADS = 1
 
 
-def built_apart(source: str, pipeline: str, mode: str, python_path: Sequence[str], folder: Path) -> tuple[Path, Path]:
+def built_apart(
+    source: str, pipeline: str, mode: str, python_path: Sequence[str], folder: Path, limits: Limits
+) -> tuple[Path, Path]:
     """The program's and the artifact's file, both in ``folder``. Raises Refusal with the exit code of a program that is
     illegal or cannot be compiled."""
     arguments = [source, pipeline, mode, str(folder), *python_path]
     code = "import sys; from tensorfarm.farm.app import built_apart as built; from tensorfarm.gate import child"
     code = f"{code}; child.leave_with(lambda: built.main(sys.argv[1:]))"
-    ended = run_child([sys.executable, "-c", code, *arguments])
+    ended = run_child([sys.executable, "-c", code, *arguments], limits)
     refusal = refusal_in(folder / _REFUSED)
     if refusal is not None:
         raise refusal
-    if ended.returncode or not (folder / _RESULT).is_file():
+    if ended.returncode != 0 or not (folder / _RESULT).is_file():
         raise Refusal(
             f"compiling {source} with {pipeline} ended with {ended.death}",
             limit="a compiler that ends by itself",
-            next_step="compile it on its own and look at all that it prints",
+            next_step="compile it on its own and look at all that it prints; where it is only slow, give more seconds",
             exit_code=Outcome.COMPILE_FAILURE.exit_code,
         )
     built = json.loads((folder / _RESULT).read_text())

@@ -29,6 +29,7 @@ from tensorfarm.farm.store.reader import Reader
 from tensorfarm.gate.attestation import Certificate
 from tensorfarm.gate.intake import Named, artifact_subject, judged_apart, subject_of
 from tensorfarm.gate.library import contract_fields
+from tensorfarm.gate.limits import SECONDS, limits_here
 from tensorfarm.gate.setting import LEVELS
 from tensorfarm.gate.whole_run import Said, silent
 
@@ -46,6 +47,7 @@ class VerifyRequest:
 
     ``reference`` names the original where ``what`` does not bring it along. ``contract`` is a file or the name of a
     dtype. ``python_path`` are folders with the user's code. ``author`` is a file to write the same to as a test.
+    ``seconds`` is how long each process may take.
     """
 
     store: Path
@@ -58,6 +60,7 @@ class VerifyRequest:
     seed: int | None = None
     python_path: Sequence[Path] = field(default_factory=tuple[Path, ...])
     author: Path | None = None
+    seconds: float = SECONDS
 
 
 def verify(request: VerifyRequest, said: Said = silent) -> tuple[str, Certificate]:
@@ -107,6 +110,7 @@ def _named(request: VerifyRequest, reference: str, subject: Mapping[str, Any], *
         "contract": contract_fields(request.contract or None),
         "mode": request.mode or DEFAULT_MODE,
         "seed": request.seed or 0,
+        "limits": limits_here(request.seconds),
     }
     folders = [str(folder.resolve()) for folder in request.python_path]
     return Named(reference, subject, level=request.level, python_path=folders, **{**common, **fields})
@@ -138,7 +142,8 @@ def _of_pipeline(request: VerifyRequest, backend: str, folder: Path) -> Named:
         )
     pipeline = str(parse(backend))
     folders = [str(place.resolve()) for place in request.python_path]
-    program, artifact = built_apart(request.what, pipeline, request.mode or DEFAULT_MODE, folders, folder)
+    limits = limits_here(request.seconds)
+    program, artifact = built_apart(request.what, pipeline, request.mode or DEFAULT_MODE, folders, folder, limits)
     return _named(request, str(program), artifact_subject(artifact))
 
 

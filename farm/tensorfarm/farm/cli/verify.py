@@ -16,6 +16,7 @@ from tensorfarm.farm.cli.options import DEFAULT_STORE, AsJson, Store
 from tensorfarm.farm.cli.screen import screen
 from tensorfarm.farm.observe.verdict_table import print_verdict
 from tensorfarm.gate.attestation import Certificate
+from tensorfarm.gate.limits import SECONDS
 from tensorfarm.gate.severity import severity_of
 
 _FLAGS, _FILES = ("--json", "--debug"), ("--html", "--author")
@@ -49,6 +50,9 @@ def verify_command(
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write one stand-alone page to this file.")] = None,
     author: Annotated[Path | None, typer.Option("--author", help="Write the same as a pytest file.")] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1, help="How long each process may take: original, compiled program.")
+    ] = SECONDS,
     store: Store = DEFAULT_STORE,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +61,7 @@ def verify_command(
     The exit code is the outcome's: 0 admitted, 12 another program, 13 a check failed, 17 undecided.
     """
     folders = python_path or [Path.cwd()]
-    request = VerifyRequest(store, what, backend, mode, level, contract, reference, seed, folders, author)
+    request = VerifyRequest(store, what, backend, mode, level, contract, reference, seed, folders, author, seconds)
     # On a terminal alone, and gone when the verdict is there: a full run takes a minute or more.
     with screen(stderr=True, markup=False).status(f"{what}: level {level}") as status:
         title, certificate = verify(request, lambda step: status.update(f"{what}, level {level}: {step} …"))

@@ -19,6 +19,7 @@ from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.finding import Finding, failed, inapplicable
 from tensorfarm.gate.inputs import example
+from tensorfarm.gate.limits import ran_out_of_memory
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import MAIN, Call, Derivative, Trial
@@ -72,6 +73,9 @@ def _judged(setting: Setting, what: str, trial: Trial, call: Call, wanted: Expec
         message = f"{what}: the original has no implementation, {_first_line(eager.error)}"
         return Finding(NAME, what, Status.NOT_RUN, message, required=False)
     if eager.error:
+        if not seen.error and ran_out_of_memory(eager.error):
+            message = f"{what}: the original ran out of memory, so there is nothing to compare with: {eager.error}"
+            return Finding(NAME, what, Status.NOT_RUN, message, required=trial.suite == example.NAME)
         if not seen.error:
             return failed(NAME, what, f"the original raises {_first_line(eager.error)}, it gave an answer")
         if eager.stage == "forward" != seen.stage:

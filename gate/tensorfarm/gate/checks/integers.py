@@ -4,6 +4,8 @@ The operator behind an output is not known here, so ``value_at_index`` is kept b
 value or a comparison may differ only where noise of the program's roundoff changes it in the oracle, or where the
 original itself differs from the oracle. A tie that noise does not touch is broken as the original breaks it. Under
 ``exact`` the original's value is required wherever the oracle has the same one, noise or not.
+
+On integers that the example does not have, outputs of every kind are compared: what was lost may have been rounded on.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tensorfarm.gate.checks import conditioning
-from tensorfarm.gate.compared import Place, agreements, is_discrete, walk
+from tensorfarm.gate.compared import Place, agreements, every, is_discrete, walk
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, inapplicable
-from tensorfarm.gate.inputs import exact_integers, example
+from tensorfarm.gate.inputs import exact_integers, example, other_integers
 from tensorfarm.gate.planted import integer_step, planted
 from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import Trial
@@ -29,17 +31,20 @@ COST = 8
 def trials(setting: Setting) -> list[Trial]:
     """Rounding half away from zero shows on ties alone, a wrong comparison near kinks alone."""
     found = [example.trial(setting), *exact_integers.trials(setting)]
-    return found if setting.level is Level.QUICK else [*found, *conditioning.trials(setting)]
+    if setting.level is Level.QUICK:
+        return found
+    return [*found, *conditioning.trials(setting), *other_integers.trials(setting)]
 
 
 def check(evidence: Evidence) -> list[Finding]:
-    """One finding for each output of integers or booleans."""
+    """One finding for each output of integers or booleans, and for each of all on other integers."""
     strict = evidence.setting.contract.index_outputs == "exact"
 
     def compare(place: Place) -> Iterable[Finding]:
         if strict:
             place = replace(place, wanted=replace(place.wanted, sigma={}))
-        return agreements(evidence, NAME, place, ("output",), is_discrete)
+        other = place.trial.suite == other_integers.NAME
+        return agreements(evidence, NAME, place, ("output",), every if other else is_discrete)
 
     done = walk(evidence, NAME, _names(evidence), compare)
     if not done.found and done.asked > done.silent:
@@ -52,4 +57,5 @@ def canary(evidence: Evidence) -> Evidence | None:
 
 
 def _names(evidence: Evidence) -> list[str]:
-    return [example.NAME, *exact_integers.names(evidence.setting), *conditioning.NAMES]
+    others = [name for name, trial in evidence.trials.items() if trial.suite == other_integers.NAME]
+    return [example.NAME, *exact_integers.names(evidence.setting), *conditioning.NAMES, *others]

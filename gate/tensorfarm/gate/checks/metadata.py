@@ -90,7 +90,7 @@ def _output(
         literal, told = wanted.report.literals[position], given.report.literals.get(position)
         if seen is not None:
             return failed(NAME, what, f"expected {literal!r}, seen a tensor")
-        if not _alike(literal, told):
+        if not alike(literal, told):
             return failed(NAME, what, f"expected {literal!r}, seen {told!r}")
         return passed(NAME, what, 1)
     if seen is None:
@@ -99,7 +99,7 @@ def _output(
     return failed(NAME, what, "; ".join(differences)) if differences else passed(NAME, what, 1)
 
 
-def _alike(expected: Any, seen: Any) -> bool:
+def alike(expected: Any, seen: Any) -> bool:
     """Numbers that a program computes and returns as Python's own are rounded otherwise, and need half their digits."""
     wanted, given = _number(expected), _number(seen)
     if wanted is None or given is None or not math.isfinite(wanted):

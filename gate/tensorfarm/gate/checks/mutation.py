@@ -3,7 +3,8 @@
 Whole storages are compared, gaps of strided views included. An output may share memory only with what the original's
 output shares it with: a caller that writes to one would otherwise corrupt the other. Sharing that is lost corrupts
 nothing, and is not a fault: honest compilers return a copy where a switched-off dropout returns its input itself. What
-a call gave keeps its bytes when the next one comes.
+a call gave keeps its bytes when the next one comes. Lists and dictionaries among the arguments hold afterwards what
+the original leaves in them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 
 from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.agreement import agreement, mismatch
+from tensorfarm.gate.checks.metadata import alike
 from tensorfarm.gate.compared import is_floating
 from tensorfarm.gate.copies import snapshot
 from tensorfarm.gate.evidence import Evidence
@@ -26,6 +28,7 @@ from tensorfarm.gate.setting import Level, Setting
 from tensorfarm.gate.trial import MAIN, Depth, Trial
 
 NAME, FAMILY, LEVEL, COST = "mutation", "F17", Level.QUICK, 13
+_TENSOR = "<a tensor>"
 
 
 def trials(setting: Setting) -> list[Trial]:
@@ -43,6 +46,7 @@ def check(evidence: Evidence) -> list[Finding]:
                 *_states(evidence, trial, number, wanted, given),
                 *_sharing(evidence, wanted, given),
                 *_left_alone(evidence, wanted, given),
+                *_containers(evidence, trial, wanted, given),
             ]
             found += [_placed(finding, trial, number) for finding in said]
     return found or [inapplicable(NAME, "mutation: no call to look at")]
@@ -172,6 +176,21 @@ def _left_alone(evidence: Evidence, wanted: Expectation, given: Observation) -> 
     for key, mark in given.report.touched.items():
         if key not in wanted.eager.report.touched:
             yield failed(NAME, spoken(key), f"its {mark} changed in the call, and the original leaves it alone")
+
+
+def _containers(evidence: Evidence, trial: Trial, wanted: Expectation, given: Observation) -> Iterator[Finding]:
+    """What stands in the arguments' lists and dictionaries after the call and did not before."""
+    expected, seen = ({**item.report.left, **item.named("left")} for item in (wanted.eager, given))
+    for name in sorted(expected.keys() | seen.keys()):
+        kept, found = (_told(item.get(name)) if name in item else "left as it was" for item in (expected, seen))
+        if kept == _TENSOR == found:
+            yield from _written(evidence, trial, name, f"left:{name}", wanted, given.tensors[f"left:{name}"])
+        elif not alike(kept, found):
+            yield failed(NAME, name, f"after the call the original has it {kept!r}, the subject {found!r}")
+
+
+def _told(item: object) -> object:
+    return _TENSOR if isinstance(item, torch.Tensor) else item
 
 
 def _of_output(pair: tuple[str, str]) -> bool:

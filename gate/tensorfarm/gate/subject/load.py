@@ -20,6 +20,7 @@ from tensorfarm.contract.exchange import SubjectRequest
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.structure import structure_text
 from tensorfarm.gate.calling import Returned
+from tensorfarm.gate.packed import call_packed
 
 # A runner's module is imported when a subject asks for it: one that runs a graph need not pay for Inductor.
 _RUNNERS = "tensorfarm.gate.subject"
@@ -124,12 +125,7 @@ def load_artifact(path: Path, sha256: str, candidate_id: str, device: str = "cpu
 def by_leaves(target: Callable[..., Any], in_spec: str) -> Callable[[Mapping[str, Any]], Returned]:
     """``target`` called with its leaves packed into arguments as ``in_spec`` says."""
     packing = pytree.treespec_loads(in_spec)
-
-    def run(leaves: Mapping[str, Any]) -> Returned:
-        args, kwargs = pytree.tree_unflatten(list(leaves.values()), packing)
-        return returned(target(*args, **kwargs))
-
-    return run
+    return lambda leaves: call_packed(target, leaves, packing)
 
 
 def returned(value: Any) -> Returned:

@@ -30,9 +30,9 @@ from tensorfarm.contract.exchange import (
 )
 from tensorfarm.contract.refusal import one_line
 from tensorfarm.contract.tensors import read_tensors, write_tensors
-from tensorfarm.gate import between, devices
+from tensorfarm.gate import between, devices, heap
 from tensorfarm.gate.calling import RECOMPILE_BLOCKED, observed
-from tensorfarm.gate.copies import on_device, snapshot
+from tensorfarm.gate.copies import as_one, on_device, snapshot
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.reused import with_overwritten
 from tensorfarm.gate.seal import COMPILERS, install
@@ -48,6 +48,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
     Runs nothing where the judge has already found that the artifact is another program.
     """
     folder, session = Path(request["folder"]), str(request.get("session") or MAIN.name)
+    heap.prepared()
     seal = install(COMPILERS)
     if not (folder / REQUEST).is_file():
         return {"skipped": "the judge asked for nothing: the artifact is not the program"}
@@ -137,4 +138,4 @@ def _leaves(asked: SubjectRequest, call: CallRequest, tensors: Mapping[str, torc
             )
         else:
             leaves[name] = call.literals.get(name, leaf["literal"])
-    return leaves
+    return as_one(leaves)
