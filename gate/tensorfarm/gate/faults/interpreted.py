@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import torch
 
 from tensorfarm.contract import ops
-from tensorfarm.contract.graph import Argument, Graph, Node, OutputKind, Ref, TargetDevice, WeightKind
+from tensorfarm.contract.graph import Graph, Node, OutputKind, WeightKind
 from tensorfarm.contract.program import Program
+from tensorfarm.gate.subject.by_operator import actual
 
 # An operator's actual arguments by the names of its schema, defaults left out.
 Given: TypeAlias = dict[str, Any]
@@ -87,15 +88,6 @@ class Interpreted(torch.nn.Module):
     def _weight(self, target: str) -> torch.Tensor:
         owner, name = self._owner(target)
         return getattr(owner, name)
-
-
-def actual(argument: Argument, values: Mapping[str, Any]) -> Any:
-    """An argument of a graph with each reference replaced by its value; lists are lists again."""
-    if isinstance(argument, Ref):
-        return values[argument.name]
-    if isinstance(argument, tuple):
-        return [actual(item, values) for item in argument]
-    return torch.device("cpu") if isinstance(argument, TargetDevice) else argument
 
 
 def formals(op: str) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from tensorfarm.contract.exchange import SubjectRequest
-from tensorfarm.contract.executable import executable
-from tensorfarm.contract.graph import Graph, OutputKind
+from tensorfarm.contract.graph import Graph
 from tensorfarm.contract.program import Program
 from tensorfarm.gate.subject import specialised
+from tensorfarm.gate.subject.by_operator import ByOperator
 from tensorfarm.gate.subject.load import Loaded
 
 
@@ -23,20 +23,20 @@ def load(subject: Mapping[str, Any], request: SubjectRequest, device: str) -> Lo
 
 
 def of_graph(graph: Graph, weights: Mapping[str, torch.Tensor], structure: str, device: str = "cpu") -> Loaded:
-    """The graph by plain eager torch; its weights are copied, so that a write to a buffer stays in it."""
-    module = executable(graph, {name: value.clone() for name, value in weights.items()}, device)
-    writes = any(output.kind is not OutputKind.USER for output in graph.outputs)
+    """The graph by plain eager torch. What it writes to is copied, so that ``weights`` stay as they are."""
+    call = ByOperator(graph, weights, device)
+    first = {name: call.places[name].detach() for name in call.written_weights}
 
     def fresh() -> Loaded:
-        """The code is made once: what it writes to is new, and what earlier calls gave stays as it is."""
-        for name, value in module.state_dict(keep_vars=True).items() if writes else ():
-            value.data = weights[name].to(device, copy=True)
+        """What it writes to is new, and what earlier calls gave stays as it is."""
+        for name, value in first.items():
+            call.places[name].data = value.clone()
         return loaded
 
     loaded = Loaded(
-        run=specialised.of_graph(graph, module, structure),
+        run=specialised.of_graph(graph, call, structure),
         evidence=lambda: {"runtime": "captured", "nodes": len(graph.nodes)},
         fresh=fresh,
-        tensors=lambda: specialised.tensors_of_graph(graph, dict(module.state_dict(keep_vars=True))),
+        tensors=lambda: specialised.tensors_of_graph(graph, call.places),
     )
-    return loaded
+    return fresh()
