@@ -66,6 +66,15 @@ def test_a_changed_member_is_refused_even_where_no_hash_was_asked_for(place: Pat
         Bundle(place).read("member")
 
 
+def test_a_member_is_streamed_from_where_it_lies(place: Path) -> None:
+    sha256 = pack(place, MEMBERS)
+    for name, content in MEMBERS.items():
+        with Bundle(place, sha256).stream(name) as stream:
+            assert stream.read(len(content)) == content
+    with pytest.raises(CorruptBundle, match="has no member nothing"), Bundle(place, sha256).stream("nothing"):
+        pass
+
+
 @pytest.mark.parametrize("content", [b"", b"not a bundle", None])
 def test_what_is_no_bundle_is_refused(place: Path, content: bytes | None) -> None:
     if content is not None:

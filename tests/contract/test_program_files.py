@@ -58,13 +58,29 @@ def _rewritten(place: Path, member: str, change: Callable[[bytes], bytes]) -> No
 def test_a_program_comes_back_with_its_strides(program: Program, tmp_path: Path) -> None:
     sha256 = program.save(tmp_path / "deep" / "a.program")
     back = Program.load(tmp_path / "deep" / "a.program", sha256)
-    plain = {name: value for name, value in vars(program).items() if name not in ("weights", "inputs")}
+    plain = {name: value for name, value in vars(program).items() if name not in ("weights", "inputs", "members")}
     assert {name: getattr(back, name) for name in plain} == plain
     assert torch.equal(back.weights["w"], program.weights["w"])
     assert back.weights["w"].stride() == (1, 2)
     assert torch.equal(back.inputs["x"], program.inputs["x"])
     assert back.canonical == program.canonical
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["a.program"]
+
+
+def test_the_members_that_were_proved_are_enough(program: Program, tmp_path: Path) -> None:
+    """Whoever was told them reads no weight before it is asked for; then the whole file is proved."""
+    place = tmp_path / "a.program"
+    sha256 = program.save(place)
+    members = Program.load(place, sha256).members
+    assert sorted(members) == ["graph.json", "inputs.tensors", "program.json", "source.pt2"]
+    _rewritten(place, "weights.tensors", lambda content: content[:-1] + bytes([content[-1] ^ 1]))
+    back = Program.load(place, sha256, members)
+    assert back.canonical == program.canonical
+    with pytest.raises(CorruptBundle, match=f"{sha256[:12]} was asked for"):
+        back.weights["w"]
+    _rewritten(place, "inputs.tensors", lambda content: content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(CorruptBundle, match=r"member inputs.tensors of bundle a.program is damaged"):
+        Program.load(place, sha256, members)
 
 
 def test_saving_twice_gives_the_same_bytes(program: Program, tmp_path: Path) -> None:

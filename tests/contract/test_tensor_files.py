@@ -7,10 +7,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+from tensorfarm.contract.digest import canonical_json
 from tensorfarm.contract.refusal import Refusal
-from tensorfarm.contract.tensors import read_tensors, storage_sha256, write_tensors
+from tensorfarm.contract.tensors import parts_of, read_tensors, storage_sha256, write_tensors
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.uint8, torch.bool]
 COMPLEX = [torch.complex64, torch.complex128]
@@ -51,6 +52,19 @@ def test_every_view_comes_back_as_it_was(views: list[torch.Tensor]) -> None:
         assert place.read_bytes() == first
     assert list(back) == list(named)
     assert [name for name in named if not _same(named[name], back[name])] == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(tensors(), max_size=4))
+def test_the_file_is_what_safetensors_writes(views: list[torch.Tensor]) -> None:
+    named = {f"t{place}": view for place, view in enumerate(views)}
+    described, storages = parts_of(named)
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs = Path(folder) / "ours", Path(folder) / "theirs"
+        write_tensors(ours, named)
+        save_file(storages, theirs, metadata={"tensorfarm.tensors/1": canonical_json(described)})
+        assert ours.read_bytes() == theirs.read_bytes()
+        assert load_file(ours).keys() == storages.keys()
 
 
 def test_shared_memory_stays_shared_and_apart_stays_apart(tmp_path: Path) -> None:

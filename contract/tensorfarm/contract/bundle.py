@@ -5,16 +5,22 @@ A zip without compression, members in name order, fixed time stamps and modes, s
 
 from __future__ import annotations
 
+import io
 import os
+import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
-from tensorfarm.contract.digest import sha256_file
+from tensorfarm.contract.digest import sha256_bytes, sha256_file
 from tensorfarm.contract.refusal import Refusal
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _FILE_MODE, _EXECUTABLE_MODE = 0o100644, 0o100755
+_NAME_LENGTH_OFFSET = 26  # in a zip's local header, which ends four bytes later with the name and an extra field
 
 
 class CorruptBundle(Refusal):
@@ -44,37 +50,78 @@ def pack(path: Path, members: Mapping[str, bytes | Path]) -> str:
 
 
 class Bundle:
-    """A bundle opened for reading, after its sha256 was checked against the one asked for."""
+    """A bundle opened for reading, after its sha256 was checked against the one asked for.
 
-    def __init__(self, path: Path, expected_sha256: str | None = None) -> None:
+    ``members`` are sha256 by name, told by whoever has proved the whole file: such a member is proved by itself, and
+    the whole file only when another one is read.
+    """
+
+    def __init__(
+        self, path: Path, expected_sha256: str | None = None, members: Mapping[str, str] | None = None
+    ) -> None:
         if not path.is_file():
             raise CorruptBundle(f"bundle {path.name} does not exist", next_step="compile or capture it again")
         self.path = path
-        self.sha256 = sha256_file(path)
-        if expected_sha256 is not None and self.sha256 != expected_sha256:
-            raise CorruptBundle(
-                f"bundle {path.name} has sha256 {self.sha256[:12]}",
-                limit=f"{expected_sha256[:12]} was asked for",
-                next_step="delete it and compile or capture again",
-            )
+        self._expected, self._members = expected_sha256, dict(members or {})
+        if not self._members:
+            self._prove()
         try:
             self._archive = zipfile.ZipFile(path)
         except zipfile.BadZipFile:
             raise CorruptBundle(f"{path.name} is not a bundle", next_step="compile or capture it again") from None
 
+    @cached_property
+    def sha256(self) -> str:
+        return sha256_file(self.path)
+
     def names(self) -> list[str]:
         return self._archive.namelist()
 
     def read(self, name: str) -> bytes:
-        """A member's bytes. Raises CorruptBundle where there is none or its checksum is wrong."""
+        """A member's bytes. Raises CorruptBundle where there is none or they are others."""
+        wanted = self._members.get(name)
+        if wanted is None:
+            self._prove()
         try:
-            return self._archive.read(name)
+            found = self._archive.read(name)
         except KeyError:
             raise CorruptBundle(f"bundle {self.path.name} has no member {name}") from None
         except zipfile.BadZipFile:
+            raise self._damaged(name) from None
+        if wanted is not None and sha256_bytes(found) != wanted:
+            raise self._damaged(name)
+        return found
+
+    @contextmanager
+    def stream(self, name: str) -> Generator[BinaryIO]:
+        """The file, opened where a member begins: for one that is too large to be held twice. It is not proved by a
+        checksum of its own, so this is for a bundle that was asked for by its sha256."""
+        self._prove()
+        if self._expected is None:
+            yield io.BytesIO(self.read(name))
+            return
+        try:
+            entry = self._archive.getinfo(name)
+        except KeyError:
+            raise CorruptBundle(f"bundle {self.path.name} has no member {name}") from None
+        with self.path.open("rb") as stream:
+            stream.seek(entry.header_offset + _NAME_LENGTH_OFFSET)
+            name_length, extra_length = struct.unpack("<HH", stream.read(4))
+            stream.seek(name_length + extra_length, os.SEEK_CUR)
+            yield stream
+
+    def _prove(self) -> None:
+        if self._expected is not None and self.sha256 != self._expected:
             raise CorruptBundle(
-                f"member {name} of bundle {self.path.name} is damaged", next_step="compile or capture it again"
-            ) from None
+                f"bundle {self.path.name} has sha256 {self.sha256[:12]}",
+                limit=f"{self._expected[:12]} was asked for",
+                next_step="delete it and compile or capture again",
+            )
+
+    def _damaged(self, name: str) -> CorruptBundle:
+        return CorruptBundle(
+            f"member {name} of bundle {self.path.name} is damaged", next_step="compile or capture it again"
+        )
 
     def extract(self, target: Path, prefix: str = "") -> None:
         """Write the members under ``prefix`` below ``target``, keeping the executable bit. Nothing lands outside."""

@@ -28,8 +28,12 @@ def finite(value: Any) -> Any:
     return value
 
 
+def sha256_bytes(content: bytes | memoryview) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def sha256_text(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256_bytes(text.encode())
 
 
 def sha256_json(value: object) -> str:

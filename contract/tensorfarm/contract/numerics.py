@@ -138,9 +138,13 @@ def validated(value: Any, place: str = "contract") -> dict[str, Any]:
     return fields
 
 
-def parse_contract(value: Any, place: str = "contract") -> NumericalContract:
-    """Validate and freeze an already parsed contract; ``place`` names it in errors."""
-    fields = validated(value, place)
+def parse_contract(value: Any, place: str = "contract", *, valid: str = "") -> NumericalContract:
+    """Validate and freeze an already parsed contract; ``place`` names it in errors. ``valid`` is the hash of a contract
+    that was validated before: one that has it is taken as it is."""
+    fields = plain(value)
+    sha256 = contract_hash(fields) if valid else ""
+    if not valid or sha256 != valid:
+        fields = validated(value, place)
     return NumericalContract(
         id=fields["contract"]["id"],
         version=int(fields["contract"]["version"]),
@@ -150,7 +154,7 @@ def parse_contract(value: Any, place: str = "contract") -> NumericalContract:
         **_derivatives(fields["gradients"]),
         **_surroundings(fields),
         **_tried(fields),
-        hash=contract_hash(fields),
+        hash=sha256 or contract_hash(fields),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -65,10 +65,12 @@ class Case:
     sequence: str = ""
     between: str = ""
     only: frozenset[str] = frozenset()
+    proved: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @staticmethod
-    def of(request: Mapping[str, Any], gate_version: str) -> Case:
-        """Refuses an unknown mode or level, an invalid contract, and a request without an original."""
+    def of(request: Mapping[str, Any], gate_version: str, proved: Mapping[str, Any] | None = None) -> Case:
+        """Refuses an unknown mode or level, an invalid contract, and a request without an original. ``proved``: the
+        ``proofs`` of the same request's case, which are not made again."""
         rules, level = request.get("ir_contract"), request.get("level", "quick")
         refuse_unknown("mode", request["mode"], MODES)
         refuse_unknown("level", level, LEVELS)
@@ -82,7 +84,7 @@ class Case:
             source=str(request.get("source", "")),
             mode=request["mode"],
             level=Level[level.upper()],
-            contract=parse_contract(request["contract"]),
+            contract=parse_contract(request["contract"], valid=(proved or {}).get("contract", "")),
             rules=STRICT if rules is None else IrContract.parse(rules),
             folder=Path(request["folder"]),
             oracle_cache=request.get("oracle_cache") or "",
@@ -92,13 +94,20 @@ class Case:
             sequence=str(request.get("sequence", "")),
             between=str(request.get("between", "")),
             only=_families(request.get("only", ())),
+            proved=dict(proved or {}),
         )
+
+    @property
+    def proofs(self) -> dict[str, Any]:
+        """What is known of this case's request once it was read, for whoever reads the same request after it."""
+        members = dict(self.program.members) if self.program else {}
+        return {"contract": self.contract.hash, "members": members, "oracle_key": self.oracle_key}
 
     @cached_property
     def program(self) -> Program | None:
         if self.program_path is None:
             return None
-        program = Program.load(self.program_path, self.program_sha256)
+        program = Program.load(self.program_path, self.program_sha256, self.proved.get("members"))
         if program.semantic_hash != self.semantic_hash:
             raise Refusal(
                 f"program {self.program_path.name} is {program.semantic_hash[:12]}",
@@ -158,7 +167,7 @@ class Case:
     @cached_property
     def oracle_key(self) -> str:
         """What an expectation hangs on: the original, the contract, and everything that is asked."""
-        return sha256_json(
+        return self.proved.get("oracle_key") or sha256_json(
             {
                 "semantic_hash": self.semantic_hash,
                 "contract": self.contract.hash,
@@ -195,7 +204,7 @@ class Case:
 
         Kept for whoever asks only these families: a probe of what they fail finds it there.
         """
-        again = replace(self, only=families)
+        again = replace(self, only=families, proved={})
         vars(again).update(program=self.program, reference=self.reference.unwidened())
         made = again.expectations()
         again.oracle.put(made)

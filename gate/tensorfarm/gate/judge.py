@@ -37,8 +37,8 @@ from tensorfarm.gate.verdict import Verdict, verdict_of
 def prepare(request: Mapping[str, Any]) -> dict[str, Any]:
     """First step. ``{"verdict": …}`` where identity is broken: no subject is to run then.
 
-    Else what ``decide`` is to be told as ``request["before"]``: ``oracle_sha256``, the expectations' bytes; and
-    ``sessions``, which processes are asked for beside the main one.
+    Else what ``decide`` is to be told as ``request["before"]``: ``oracle_sha256``, the expectations' bytes; ``proofs``,
+    what need not be read or hashed again; and ``sessions``, which processes are asked for beside the main one.
     """
     case, seal, findings = _identified(request)
     barred = _barred(case, findings)
@@ -51,6 +51,7 @@ def prepare(request: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "oracle": case.oracle_key,
         "oracle_sha256": oracle_sha256,
+        "proofs": case.proofs,
         "cached": cached,
         "seconds": time.perf_counter() - started,
         "sessions": [
@@ -68,7 +69,8 @@ def prepare(request: Mapping[str, Any]) -> dict[str, Any]:
 def decide(request: Mapping[str, Any]) -> dict[str, Any]:
     """Last step: the verdict. ``request["before"]`` tells by step what the steps before returned, ``request["deaths"]``
     how a subject died."""
-    case, seal, findings = _identified(request)
+    prepared = dict(request["before"][FUNCTIONS["prepare"]])
+    case, seal, findings = _identified(request, prepared.get("proofs"))
     barred = _barred(case, findings)
     if barred is not None:
         return _written(case, barred, seal)
@@ -79,8 +81,7 @@ def decide(request: Mapping[str, Any]) -> dict[str, Any]:
     finding = finding.at(case.trials[death["trial"]]) if death and "trial" in death else finding
     findings += [finding, *_lost(case, left, request["before"])]
     if main.seen is not None and not kind:
-        sha256 = request["before"][FUNCTIONS["prepare"]]["oracle_sha256"]
-        expected = case.oracle.believed(sha256, case.expectations, _answered(left))
+        expected = case.oracle.believed(prepared["oracle_sha256"], case.expectations, _answered(left))
         unfit = witness.unsteady(expected["example"]) or witness.compiling(expected["example"])
         if unfit:
             return _written(case, verdict_of([*findings, *unfit], ()), seal, main.report)
@@ -110,11 +111,13 @@ def _looked_at(case: Case, evidence: Evidence) -> tuple[Evidence, list[Finding],
     return evidence, _captured(evidence), examined(evidence)
 
 
-def _identified(request: Mapping[str, Any]) -> tuple[Case, Seal, list[Finding]]:
+def _identified(
+    request: Mapping[str, Any], proved: Mapping[str, Any] | None = None
+) -> tuple[Case, Seal, list[Finding]]:
     """What both steps begin with: seal the process, read the case, look at the artifact's identity."""
     heap.prepared()
     seal = install((*COMPILERS, *CODE_GENERATORS))
-    case = Case.of(request, gate_version())
+    case = Case.of(request, gate_version(), proved)
     torch.set_num_threads(case.threads)
     if case.artifact is None or case.program is None:
         return case, seal, []

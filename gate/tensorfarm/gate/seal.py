@@ -68,8 +68,8 @@ def install(names: Sequence[str]) -> Seal:
     if present is not None and present.names == tuple(names):
         return present
     seal = Seal(names)
-    near = tuple(names)
-    held = [name for name in sys.modules if name.startswith(near) and any(_within(name, sealed) for sealed in names)]
+    # Whatever is below a sealed name was imported after it.
+    held = [name for name in names if name in sys.modules]
     if held:
         raise Refusal(
             f"this process already holds {', '.join(sorted(held)[:3])}",

@@ -46,7 +46,7 @@ class ByOperator:
         self._steps = _steps(graph)
         self.places: dict[str, torch.Tensor] = {}
         for weight in graph.weights.values():
-            tensor = weights[weight.name].to(device)
+            tensor = weights[weight.name].detach().to(device)
             is_parameter = weight.kind is WeightKind.PARAMETER
             made = torch.nn.Parameter(tensor, requires_grad=weight.requires_grad) if is_parameter else tensor
             self.places[weight.name] = made
