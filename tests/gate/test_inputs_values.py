@@ -266,3 +266,13 @@ def test_drawn_values_stay_in_the_declared_range() -> None:
         if trial.suite != "special_values":
             assert bool((only(trial)["x"].abs() <= 2).all()), trial.name
             assert bool((only(trial)["x"] >= -1).all()), trial.name
+
+
+def test_nothing_is_drawn_before_somebody_looks() -> None:
+    setting = setting_of({"x": randn(3, 4), "y": randn(2)})
+    trial = normal.trial(setting)
+    inputs = only(trial)
+    assert (list(inputs), len(inputs), "x" in inputs) == (["x", "y"], 2, True)
+    assert all("_drawn" not in vars(made) for made in setting.drawn.values())
+    assert inputs["x"].shape == (3, 4)
+    assert only(normal.trial(setting))["x"] is inputs["x"]

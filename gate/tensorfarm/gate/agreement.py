@@ -125,7 +125,7 @@ class Rule:
         self.relative = budget.c * info.eps / 2
         self.k = budget.k
         self.smallest = info.smallest_normal * (max(budget.c, 1.0) * info.eps if subnormals == "preserve" else 1.0)
-        self.largest = info.max
+        self.largest_limit = self.relative * info.max
         self.digits_below = digits_below
         self.scale = scale
 
@@ -157,19 +157,19 @@ class _Tally:
     n_ordinary: int = 0
     n_unknown: int = 0
     n_unlimited_special: int = 0
-    squares: float = 0.0
 
     def note(self, ratio: torch.Tensor, limit: torch.Tensor, start: int) -> None:
         """Count what is past its limit, and remember the worst."""
-        worst, at = ratio.max(0)
-        found = float(worst)
-        if not found <= 1:
+        worst, at = (part.item() for part in ratio.max(0))
+        if not worst <= 1:
             ratio = torch.nan_to_num(ratio, nan=math.inf, posinf=math.inf)
-            worst, at = ratio.max(0)
-            found = float(worst)
+            worst, at = (part.item() for part in ratio.max(0))
             self.n_bad += int((ratio > 1).sum())
-        if found > self.worst:
-            self.worst, self.at, self.limit = found, start + int(at), float(limit[at])
+        self.remember(worst, int(at), limit, start)
+
+    def remember(self, worst: float, at: int, limit: torch.Tensor, start: int) -> None:
+        if worst > self.worst:
+            self.worst, self.at, self.limit = worst, start + at, limit[at].item()
 
 
 @dataclass(frozen=True)
@@ -233,16 +233,22 @@ def _distance(value: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
 def _counted_as_ordinary(block: _Block, rule: Rule, tally: _Tally, start: int) -> bool:
     """The fast way, for a block that is finite and where the original is within its limits; False for any other."""
     limit = rule.limit(block.exact, block.sigma)
-    widest = float(limit.max())
-    eager_worst = float(_distance(block.eager, block.exact).div_(limit).max())
-    # A NaN or an infinity in the original or the oracle makes a ratio that is neither.
-    if not (eager_worst <= 1 and widest < math.inf and float(block.exact.abs().max()) <= rule.largest):
+    widest = limit.max().item()
+    # A value that its dtype cannot hold has a limit above this one, as a NaN or an infinity has.
+    if not widest <= rule.largest_limit:
         return False
-    tally.note(_distance(block.seen, block.exact).div_(limit), limit, start)
+    ratios = torch.stack((block.seen, block.eager)).sub(block.exact).abs_().div_(limit)
+    (worst, eager_worst), (at, _) = (part.tolist() for part in ratios.max(1))
+    # A NaN or an infinity in the original makes a ratio that is neither.
+    if not eager_worst <= 1:
+        return False
+    if worst <= 1:
+        tally.remember(worst, at, limit, start)
+    else:
+        tally.note(ratios[0], limit, start)
     tally.widest = max(tally.widest, widest - rule.smallest)
     tally.n_elements += block.seen.numel()
     tally.n_ordinary += block.seen.numel()
-    tally.squares += float(torch.dot(block.exact, block.exact))
     return True
 
 
@@ -261,8 +267,6 @@ def _counted_with_exceptions(block: _Block, rule: Rule, tally: _Tally, start: in
     tally.n_elements += int(decided.sum())
     tally.n_ordinary += int((~special).sum())
     tally.n_unknown += int((unknown | unlimited).sum())
-    ordinary = block.exact[~special]
-    tally.squares += float(torch.dot(ordinary, ordinary))
     tally.widest = math.inf
 
 
@@ -278,10 +282,11 @@ def _exceptions(block: _Block, rule: Rule) -> tuple[torch.Tensor, ...]:
 
 
 def _mostly_undecidable(blocks: list[_Block], rule: Rule, tally: _Tally) -> bool:
-    if not tally.n_ordinary:
+    narrow = 10**-rule.digits_below
+    if not tally.n_ordinary or tally.widest <= narrow * rule.scale:
         return False
-    size = max(rule.scale, math.sqrt(tally.squares / tally.n_ordinary))
-    if tally.widest <= 10**-rule.digits_below * size:
+    size = max(rule.scale, _ordinary_size(blocks, rule, tally))
+    if tally.widest <= narrow * size:
         return False
     wide = 0
     for block in blocks:
@@ -289,6 +294,15 @@ def _mostly_undecidable(blocks: list[_Block], rule: Rule, tally: _Tally) -> bool
         undecided = unknown | unlimited | rule.is_wide(limit, block.exact.abs().clamp_min_(size))
         wide += int((undecided & ~special).sum())
     return wide * 2 > tally.n_ordinary
+
+
+def _ordinary_size(blocks: list[_Block], rule: Rule, tally: _Tally) -> float:
+    """The root mean square of the exact values that are not special."""
+    squares = 0.0
+    for block in blocks:
+        values = block.exact if math.isfinite(tally.widest) else block.exact[~_exceptions(block, rule)[0]]
+        squares += torch.dot(values, values).item()
+    return math.sqrt(squares / tally.n_ordinary)
 
 
 def root_mean_square(values: torch.Tensor) -> float:
