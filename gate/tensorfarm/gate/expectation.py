@@ -14,12 +14,12 @@ import torch
 
 from tensorfarm.contract.exchange import CallReport
 from tensorfarm.contract.refusal import Refusal
-from tensorfarm.gate import indexed_file
+from tensorfarm.gate import indexed_file, residuals
 from tensorfarm.gate.indexed_file import IndexedFile
 from tensorfarm.gate.observation import Observation
 
-FORMAT = "tensorfarm.expectation/4"
-_COTANGENT = "cotangent"
+FORMAT = "tensorfarm.expectation/5"
+_COTANGENT, _RESIDUAL = "cotangent", "residual"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def save(path: Path, trials: Mapping[str, tuple[Expectation, ...]]) -> str:
             for call in calls
         ]
         for number, call in enumerate(calls):
-            parts = {"eager": call.eager.tensors, "exact": call.exact, "sigma": call.sigma}
+            parts = {"eager": call.eager.tensors, **_narrowed(call)}
             parts[_COTANGENT] = {str(position): value for position, value in call.cotangents.items()}
             for part, values in parts.items():
                 tensors |= {f"{name}|{number}|{part}|{key}": value for key, value in values.items()}
@@ -117,7 +117,7 @@ def load(
         report["overwritten"] = tuple(report["overwritten"])
         return Expectation(
             eager=Observation(parts.get((name, number, "eager"), {}), CallReport(**report)),
-            exact=parts.get((name, number, "exact"), {}),
+            exact=_exact(*(parts.get((name, number, part), {}) for part in ("exact", "eager", _RESIDUAL))),
             sigma=parts.get((name, number, "sigma"), {}),
             cotangents=_by_position(parts.get((name, number, _COTANGENT), {})),
             changed=frozenset(about["changed"]),
@@ -139,6 +139,26 @@ def load_cotangents(path: Path) -> tuple[dict[str, tuple[Mapping[int, torch.Tens
         name: tuple(_by_position(parts.get((name, number, _COTANGENT), {})) for number in range(len(calls)))
         for name, calls in told
     }, file.sha256
+
+
+def _narrowed(call: Expectation) -> dict[str, Mapping[str, torch.Tensor]]:
+    """The oracle's tensors in as few bytes as tell them."""
+    eager = call.eager.tensors
+    lacking = {key: residuals.residual(eager[key], value) for key, value in call.exact.items() if key in eager}
+    kept = {key: value for key, value in lacking.items() if value is not None}
+    return {
+        _RESIDUAL: kept,
+        "exact": {key: value for key, value in call.exact.items() if key not in kept},
+        "sigma": {
+            key: residuals.rounded_up(eager[key], value) if key in eager else value for key, value in call.sigma.items()
+        },
+    }
+
+
+def _exact(
+    whole: Mapping[str, torch.Tensor], eager: Mapping[str, torch.Tensor], lacking: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    return {**whole, **{key: residuals.restored(eager[key], value) for key, value in lacking.items()}}
 
 
 def _opened(path: Path) -> IndexedFile:
