@@ -1,8 +1,8 @@
 """What a verdict costs, in units of one eager forward and backward pass of the program that is judged.
 
-``prepare``, ``run`` and ``decide`` are each a child that is forked from this process, which has imported what they need
-and hashed the gate's code: starting an interpreter and imports are left out. Everything else that a step does counts:
-reading its request, all files, the subject's loading, the first call's page faults. One thread.
+``prepare``, ``run`` and ``decide`` are each a child that is forked from this process, which has done what the farm's
+warm parents of judges do (``gate.warm``): starting an interpreter and imports are left out. Everything else that a step
+does counts: reading its request, all files, the subject's loading, the first call's page faults. One thread.
 
 The unit is the median of passes in children of the same kind, some before and some after the steps, the first pass of
 each left out. Where ``torch.compile`` is judged, its child imports the compiler before the clock starts, and what
@@ -36,9 +36,8 @@ from tensorfarm.contract.digest import sha256_file
 from tensorfarm.contract.exchange import read_request
 from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
-from tensorfarm.gate import judge
+from tensorfarm.gate import judge, warm
 from tensorfarm.gate.calling import Values, differentiable, evaluate
-from tensorfarm.gate.examination import families
 from tensorfarm.gate.reference import ModuleCallee, leaves_of
 from tensorfarm.gate.step import FUNCTIONS
 from tensorfarm.gate.subject import captured as captured_graph
@@ -202,8 +201,7 @@ def _load_compiler() -> None:
 
 def goals(quick: bool) -> tuple[list[Goal], dict[str, Any]]:
     """One goal for each program, level and kind of subject. ``quick``: one program, which is not compiled."""
-    families()
-    judge.gate_version()
+    warm.judges()
     gc.freeze()  # a child's collector then leaves the pages alone that it shares with this process
     torch.set_num_threads(1)
     sys.path.insert(0, str(PROGRAMS))

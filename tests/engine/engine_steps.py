@@ -2,6 +2,7 @@
 
 import bisect
 import ctypes
+import gc
 import importlib
 import os
 import subprocess
@@ -22,6 +23,10 @@ def ok(request: Request) -> Request:
 
 def modules(request: Request) -> Request:
     return {"modules": sorted(sys.modules), "path": sys.path}
+
+
+def collects(request: Request) -> Request:
+    return {"enabled": gc.isenabled()}
 
 
 def raises(request: Request) -> Request:

@@ -25,6 +25,8 @@ ROLES = {
     "sealed": RoleSpec(preload=("email.message",), blocked=("json.tool", "tensorfarm.farm.engine", "xmlrpc")),
     "absent": RoleSpec(preload=("no_such_module_anywhere",)),
     "threaded": RoleSpec(preload=("starts_a_thread",)),
+    "prepared": RoleSpec(preload=("gc:disable",)),
+    "unprepared": RoleSpec(preload=("gc:no_such_function",)),
 }
 
 
@@ -215,6 +217,13 @@ def test_a_role_that_cannot_be_imported_is_a_bug_of_the_farm(crew: Crew) -> None
         crew.run(job("ok", role="absent"))
     error = "ModuleNotFoundError: No module named 'no_such_module_anywhere'"
     assert str(told.value) == f"role absent cannot be served: importing no_such_module_anywhere raised {error}"
+
+
+def test_a_warm_parent_calls_the_functions_that_its_role_names(crew: Crew, outcome: Any) -> None:
+    assert outcome("collects", role="prepared").value == {"enabled": False}
+    assert outcome("collects").value == {"enabled": True}
+    with pytest.raises(WarmParentUnfit, match=r"importing gc:no_such_function raised AttributeError"):
+        crew.run(job("ok", role="unprepared"))
 
 
 def test_a_role_that_starts_threads_is_a_bug_of_the_farm(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:

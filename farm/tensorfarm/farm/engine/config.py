@@ -11,6 +11,7 @@ from dataclasses import dataclass
 class RoleSpec:
     """A kind of warm parent: what it imports before it forks, what its children must not see, in which toolchain.
 
+    An item of ``preload`` is a module, or ``module:function`` of one that is called after the import.
     ``blocked`` names modules; theirs are blocked too. ``python`` is the interpreter of an environment with tensorfarm.
     """
 

@@ -213,12 +213,15 @@ def _read(path: Path, tail_bytes: int = 0) -> bytes:
 
 
 def _preload(modules: Sequence[str], blocked: _Blocked) -> str:
-    """Import the role's modules; in one line what is wrong with them, or nothing."""
+    """Import the role's modules, and call what they name in them; in one line what is wrong there, or nothing."""
     name = ""
     try:
         blocked.install()
         for name in modules:
-            importlib.import_module(name)
+            module, _, function = name.partition(":")
+            loaded = importlib.import_module(module)
+            if function:
+                getattr(loaded, function)()
     except BaseException as error:
         return f"importing {name} raised {one_line(error)}"
     threads = len(os.listdir("/proc/self/task"))
