@@ -19,7 +19,7 @@ from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.agreement import agreement, index_of, place_of, root_mean_square
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation, Expected
-from tensorfarm.gate.finding import Finding, drawn, failed, inapplicable, passed
+from tensorfarm.gate.finding import Finding, drawn, failed, inapplicable, not_run, passed
 from tensorfarm.gate.inputs import example
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.planted import budget_of
@@ -74,8 +74,8 @@ class Walk:
             return [inapplicable(self.check_name, f"{self.check_name}: no trial of it applies to these inputs")]
         if self.silent:
             return [*self.found, inapplicable(self.check_name, f"{self.check_name}: every call raised; see errors")]
-        message = f"{self.check_name}: not one element could be compared; {_NEXT_STEP}"
-        return [*self.found, Finding(self.check_name, self.check_name, Status.NOT_RUN, message)]
+        fact = f"{self.check_name}: not one element could be compared"
+        return [*self.found, not_run(self.check_name, self.check_name, fact, _NEXT_STEP)]
 
 
 def walk(evidence: Evidence, check_name: str, names: Iterable[str], compare: Compare, session: Session = MAIN) -> Walk:
