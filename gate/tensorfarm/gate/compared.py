@@ -47,7 +47,7 @@ class Place:
     def what(self, kind: str, name: str) -> str:
         """``output 0``, ``gradient encoder.weight, call 2``."""
         word = f"{WORDS[kind]} {name.removeprefix('input:')}"
-        return f"{word}, call {self.number}" if len(self.trial.calls) > 1 else word
+        return f"{word}, call {self.number + 1}" if len(self.trial.calls) > 1 else word
 
 
 Compare = Callable[[Place], Iterable[Finding]]
@@ -102,7 +102,7 @@ def walk(evidence: Evidence, check_name: str, names: Iterable[str], compare: Com
 def _unjudgeable(check_name: str, place: Place) -> list[Finding]:
     if place.wanted.random:
         # The random-number family compares such programs by their stream and their statistics.
-        return [replace(drawn(check_name, f"{place.trial.name} call {place.number}"), required=False)]
+        return [replace(drawn(check_name, f"{place.trial.name} call {place.number + 1}"), required=False)]
     if place.wanted.oracle_error and place.trial.depth >= Depth.EXACT:
         message = f"{place.trial.name}: the original raises in float64: {place.wanted.oracle_error}"
         return [Finding(check_name, place.trial.name, Status.NOT_RUN, message)]

@@ -75,7 +75,7 @@ def _placed(finding: Finding, trial: Trial, number: int) -> Finding:
     doubtful = finding.status in (Status.UNDECIDABLE, Status.NOT_RUN)
     lenient = replace(finding, required=False) if doubtful and trial.suite != example.NAME else finding
     placed = lenient.at(trial, MAIN)
-    return placed if len(trial.calls) == 1 else replace(placed, what=f"{placed.what}, call {number}")
+    return placed if len(trial.calls) == 1 else replace(placed, what=f"{placed.what}, call {number + 1}")
 
 
 def _states(
