@@ -245,6 +245,24 @@ def test_creep_is_seen_across_commits_renames_and_gaps(contract: Callable[..., D
     assert [(item["old"], item["new"]) for item in found["drift"]["widenings"]] == [(4, 5), (5, 9)]
 
 
+@pytest.mark.parametrize(
+    ("added", "words"),
+    [
+        ("notes: [\n", "it is no YAML"),
+        ("budgets: {}\n", "the key 'budgets' is given twice"),
+        ("a0: &a0 {}\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(60)), "written out"),
+    ],
+)
+def test_a_committed_contract_that_cannot_be_read_is_refused_for_that(
+    contract: Callable[..., Done], history: History, added: str, words: str
+) -> None:
+    with (history.folder / "c.yaml").open("a") as file:
+        file.write(added)
+    history.commit(0)
+    refused(contract("drift"), "contract c.yaml as committed in HEAD", words)
+    refused(contract("drift", "c.yaml"), "contract c.yaml as committed in HEAD", words)
+
+
 def test_taking_a_contract_away_and_bringing_it_back_hides_nothing(
     contract: Callable[..., Done], history: History
 ) -> None:

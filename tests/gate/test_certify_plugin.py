@@ -59,6 +59,16 @@ def test_another(certify):
 def test_nothing(certify):
     module, _ = models.mlp()
     certify(module, module.forward)
+
+
+def test_an_empty_contract(certify):
+    module, inputs = models.mlp()
+    certify(module, module.forward, inputs, contract={})
+
+
+def test_a_contract_of_no_name(certify):
+    module, inputs = models.mlp()
+    certify(module, module.forward, inputs, contract="")
 """
 
 
@@ -81,10 +91,11 @@ def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_fixture_fails_a_test_with_what_a_person_needs_and_without_a_traceback(project: Path) -> None:
     done = run_pytest(project, "--certify-level", "quick")
-    assert "2 failed, 1 passed" in done.stdout
+    assert "4 failed, 1 passed" in done.stdout
     for words in ("CRITICAL forward: output 0", "worst element [", "level quick", "pytest test_mine.py::test_another"):
         assert words in done.stdout
     assert "cannot be certified: there are no example inputs" in done.stdout
+    assert done.stdout.count("cannot be certified: contract") >= 2
     assert "Traceback" not in done.stdout
     assert ".py:" not in done.stdout.partition("short test summary")[0].replace("test_mine.py:", "")
 

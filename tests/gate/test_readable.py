@@ -1,5 +1,6 @@
 """What a person reads of a verdict: the cause first, each thing once, what the original errs by, and all counted."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -7,9 +8,10 @@ import torch
 
 from tensorfarm.contract.outcome import Status
 from tensorfarm.gate import Certificate, certify
+from tensorfarm.gate.attestation import certificate_of, finding_of
 from tensorfarm.gate.finding import Finding, failed
 from tensorfarm.gate.readable import details, headline, left_out, readable
-from tensorfarm.gate.severity import Severity, worst_first
+from tensorfarm.gate.severity import Severity, severity_of, worst_first
 
 X = torch.linspace(-2, 2, 20).view(5, 4)
 
@@ -53,9 +55,47 @@ def test_what_the_original_errs_by_is_told_once_and_beside_its_element(off: Cert
 
 
 def test_an_undecided_element_has_what_the_original_errs_by_on_a_line_of_its_own() -> None:
-    told = "; there the original errs by 17.5, and by 17 with its sums in reverse order: the program is no more exact"
-    (one,) = worst_first([Finding("forward", "output 0", Status.UNDECIDABLE, f"output 0: too wide{told}")])
-    assert details(one)[:2] == ["output 0: too wide", told.removeprefix("; ")]
+    told, step = "there the original errs by 17.5, and by 17 with its sums in reverse order", "try other inputs"
+    message = f"output 0: too wide; {step}; {told}"
+    finding = Finding("forward", "output 0", Status.UNDECIDABLE, message, next_step=step, original_errs=told)
+    (one,) = worst_first([finding])
+    assert details(one)[:2] == ["output 0: too wide", told]
+    assert details(one)[-1] == f"next: {step}"
+    assert readable(certificate_of({**EMPTY, **_undecided(finding)})).splitlines()[0].endswith(f"too wide; {step}")
+
+
+EMPTY = {"status": "undecidable", "outcome_kind": "undecidable", "gate_version": "gate/2", "attestation": {}}
+
+
+def _undecided(finding: Finding) -> dict[str, object]:
+    message = f"{finding.check_name}: {finding.message}"
+    return {"outcome": "undecided", "message": message, "findings": [finding.row(seed=0)]}
+
+
+def test_a_row_and_its_finding_say_the_same_and_an_earlier_gates_row_is_read() -> None:
+    """Severities of processes apart are those of live objects."""
+    finding = failed("metadata", "output 0", "expected strides [2, 1], seen [1, 2]")
+    slight = replace(finding, slight=True, next_step="copy it", original_errs="there the original errs by 1")
+    assert finding_of(slight.row(seed=0)) == slight
+    assert [severity_of(finding_of(one.row(seed=0))) for one in (slight, finding)] == [Severity.MINOR, Severity.MAJOR]
+    added = ("next_step", "original_errs", "slight")
+    earlier = {key: value for key, value in slight.row(seed=0).items() if key not in added}
+    assert finding_of(earlier) == finding
+
+
+@pytest.mark.parametrize(
+    ("compiled", "severity"),
+    [
+        (lambda x: torch.tanh(x).t().contiguous().t(), Severity.MINOR),
+        (lambda x: torch.tanh(x).double(), Severity.MAJOR),
+        (lambda x: torch.tanh(x).double().t().contiguous().t(), Severity.MAJOR),
+    ],
+)
+def test_strides_alone_are_minor_and_beside_another_dtype_they_are_not(
+    compiled: Callable[[torch.Tensor], torch.Tensor], severity: Severity
+) -> None:
+    verdict = certify(torch.tanh, compiled, (X,), level="quick")
+    assert {severity_of(finding) for finding in verdict.of_check("metadata")} == {severity}
 
 
 def test_one_thing_on_many_inputs_is_spelt_out_once_and_counted_as_often_as_it_was_found() -> None:

@@ -89,13 +89,13 @@ def _bitwise(check_name: str, what: str, seen: torch.Tensor, expected: Expected)
     count, compared = int(bad.sum()), int(required.sum())
     where = index_of(int(bad.reshape(-1).to(torch.uint8).argmax()), bad.shape) if bad.numel() else ()
     wanted, found = (float(tensor[where]) if seen.numel() else 0.0 for tensor in (expected.eager, seen))
-    status, message = Status.PASS, ""
+    status, message, next_step = Status.PASS, "", ""
     if count:
         status = Status.FAIL
         message = f"{place_of(what, where)}: expected {wanted:g}, seen {found:g} ({count} of {seen.numel()} elements)"
     elif seen.numel() and not compared:
-        status = Status.UNDECIDABLE
-        message = f"{what}: every element is another one after a rounding; {_NEXT_STEP}"
+        status, next_step = Status.UNDECIDABLE, _NEXT_STEP
+        message = f"{what}: every element is another one after a rounding; {next_step}"
     return Finding(
         check_name,
         what,
@@ -107,6 +107,7 @@ def _bitwise(check_name: str, what: str, seen: torch.Tensor, expected: Expected)
         worst_seen=found,
         n_elements=compared,
         n_bad=count,
+        next_step=next_step,
     )
 
 
@@ -194,7 +195,7 @@ def _within(check_name: str, what: str, seen: torch.Tensor, expected: Expected, 
             _counted_with_exceptions(block, rule, tally, number * BLOCK)
     where = index_of(tally.at, seen.shape)
     wanted, found, allowed = float(expected.exact[where]), float(seen[where]), tally.limit
-    status, message = Status.PASS, ""
+    status, message, next_step = Status.PASS, "", ""
     if tally.n_bad:
         status = Status.FAIL
         message = (
@@ -202,13 +203,13 @@ def _within(check_name: str, what: str, seen: torch.Tensor, expected: Expected, 
             f"{tally.worst:.3g} times the limit {allowed:.3g} ({tally.n_bad} of {seen.numel()} elements)"
         )
     elif tally.n_unlimited_special:
-        status = Status.UNDECIDABLE
-        message = f"{what}: NaN or an infinity where a rounding makes one of a finite value; {_NEXT_STEP}"
+        status, next_step = Status.UNDECIDABLE, _NEXT_STEP
+        message = f"{what}: NaN or an infinity where a rounding makes one of a finite value; {next_step}"
     elif _mostly_undecidable(blocks, rule, tally):
-        status = Status.UNDECIDABLE
+        status, next_step = Status.UNDECIDABLE, _NEXT_STEP
         message = (
             f"{what}: the limit is wider than 1e-{rule.digits_below:g} of the value, or narrower than the original's "
-            f"own error, in more than half of its elements; {_NEXT_STEP}"
+            f"own error, in more than half of its elements; {next_step}"
         )
     return Finding(
         check_name,
@@ -223,6 +224,7 @@ def _within(check_name: str, what: str, seen: torch.Tensor, expected: Expected, 
         limit_abs=allowed,
         n_elements=tally.n_elements,
         n_bad=tally.n_bad,
+        next_step=next_step,
     )
 
 

@@ -136,4 +136,8 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
         device=row["device"],
         layout=row["layout"],
         input_suite=row["input_suite"],
+        # An earlier gate's rows have no parts of their message.
+        next_step=row.get("next_step", ""),
+        original_errs=row.get("original_errs", ""),
+        slight=row.get("slight", False),
     )

@@ -19,7 +19,7 @@ from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.agreement import agreement, index_of, place_of, root_mean_square
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation, Expected
-from tensorfarm.gate.finding import Finding, drawn, failed, inapplicable, passed
+from tensorfarm.gate.finding import Finding, drawn, failed, inapplicable, not_run, passed
 from tensorfarm.gate.inputs import example
 from tensorfarm.gate.observation import Observation
 from tensorfarm.gate.planted import budget_of
@@ -47,7 +47,7 @@ class Place:
     def what(self, kind: str, name: str) -> str:
         """``output 0``, ``gradient encoder.weight, call 2``."""
         word = f"{WORDS[kind]} {name.removeprefix('input:')}"
-        return f"{word}, call {self.number}" if len(self.trial.calls) > 1 else word
+        return f"{word}, call {self.number + 1}" if len(self.trial.calls) > 1 else word
 
 
 Compare = Callable[[Place], Iterable[Finding]]
@@ -74,8 +74,8 @@ class Walk:
             return [inapplicable(self.check_name, f"{self.check_name}: no trial of it applies to these inputs")]
         if self.silent:
             return [*self.found, inapplicable(self.check_name, f"{self.check_name}: every call raised; see errors")]
-        message = f"{self.check_name}: not one element could be compared; {_NEXT_STEP}"
-        return [*self.found, Finding(self.check_name, self.check_name, Status.NOT_RUN, message)]
+        fact = f"{self.check_name}: not one element could be compared"
+        return [*self.found, not_run(self.check_name, self.check_name, fact, _NEXT_STEP)]
 
 
 def walk(evidence: Evidence, check_name: str, names: Iterable[str], compare: Compare, session: Session = MAIN) -> Walk:
@@ -102,7 +102,7 @@ def walk(evidence: Evidence, check_name: str, names: Iterable[str], compare: Com
 def _unjudgeable(check_name: str, place: Place) -> list[Finding]:
     if place.wanted.random:
         # The random-number family compares such programs by their stream and their statistics.
-        return [replace(drawn(check_name, f"{place.trial.name} call {place.number}"), required=False)]
+        return [replace(drawn(check_name, f"{place.trial.name} call {place.number + 1}"), required=False)]
     if place.wanted.oracle_error and place.trial.depth >= Depth.EXACT:
         message = f"{place.trial.name}: the original raises in float64: {place.wanted.oracle_error}"
         return [Finding(check_name, place.trial.name, Status.NOT_RUN, message)]

@@ -130,7 +130,8 @@ def _unproven(finding: Finding) -> Finding:
     if finding.status is Status.NOT_RUN:
         return finding
     message = f"{finding.what}: not believed, since {finding.check_name} let its own planted fault pass"
-    return replace(finding, status=Status.NOT_RUN, message=message)
+    unsaid = replace(finding, next_step="", original_errs="", slight=False)
+    return replace(unsaid, status=Status.NOT_RUN, message=message)
 
 
 def required_of(setting: Setting) -> tuple[str, ...]:

@@ -21,6 +21,9 @@ class Finding:
     ``observed_over_limit`` is the worst element's error over its limit; ``digits`` how many decimal digits its limit
     leaves; both infinite where no number applies. Elements are counted, times are nanoseconds. A check that does not
     apply to a subject says so as ``NOT_RUN`` with ``required`` false: it keeps nothing from being admitted.
+
+    ``next_step`` says what can be done about it, ``original_errs`` how far from float64 the original itself is at the
+    worst element; where a message says them too, it ends with them. ``slight``: a flag or a stride alone is another.
     """
 
     check_name: str
@@ -40,13 +43,23 @@ class Finding:
     device: str = MAIN.device
     layout: str = "as_captured"
     input_suite: str = "example"
+    next_step: str = ""
+    original_errs: str = ""
+    slight: bool = False
+
+    @property
+    def fact(self) -> str:
+        """The message up to where it goes on with what to do, or with what the original errs by."""
+        told = self.message.removesuffix(f"; {self.original_errs}") if self.original_errs else self.message
+        return told.removesuffix(f"; {self.next_step}") if self.next_step else told
 
     def at(self, trial: Trial, session: Session = MAIN) -> Finding:
         """The same finding, said of a trial and a session."""
         return replace(self, device=session.device, layout=trial.layout, input_suite=trial.suite)
 
     def row(self, seed: int) -> dict[str, Any]:
-        """Columns of the ``verdicts`` table that a check fills; numbers JSON cannot hold are strings."""
+        """Columns of the ``verdicts`` table that a check fills, and the parts of its message; numbers JSON cannot hold
+        are strings."""
         columns: Mapping[str, Any] = {
             "check_name": self.check_name,
             "what": self.what,
@@ -66,6 +79,9 @@ class Finding:
             "seed": seed,
             "wall_ns": self.wall_ns,
             "required": self.required,
+            "next_step": self.next_step,
+            "original_errs": self.original_errs,
+            "slight": self.slight,
         }
         return {key: _storable(value) for key, value in columns.items()}
 
@@ -84,10 +100,15 @@ def inapplicable(check_name: str, reason: str) -> Finding:
     return Finding(check_name, check_name, Status.NOT_RUN, reason, required=False)
 
 
+def not_run(check_name: str, what: str, fact: str, next_step: str) -> Finding:
+    """It should have run and could not; ``next_step`` is what would let it."""
+    return Finding(check_name, what, Status.NOT_RUN, f"{fact}; {next_step}", next_step=next_step)
+
+
 def drawn(check_name: str, what: str) -> Finding:
     """Not run: the original's random numbers are others in float64, so there is no value to compare with."""
-    message = f'{what}: the program draws random numbers; call ".eval()" in the factory, or set p=0'
-    return Finding(check_name, what, Status.NOT_RUN, message)
+    next_step = 'call ".eval()" in the factory, or set p=0'
+    return not_run(check_name, what, f"{what}: the program draws random numbers", next_step)
 
 
 def _storable(value: Any) -> Any:

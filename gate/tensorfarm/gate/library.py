@@ -96,10 +96,10 @@ def contract_fields(contract: str | Path | Mapping[str, Any] | None) -> dict[str
     """The fields of a contract: of a file, of a mapping, or of the template for a dtype. Refuses an invalid one."""
     if isinstance(contract, Mapping):
         return validated(contract)
-    name = str(contract or DEFAULT_CONTRACT)
+    name = DEFAULT_CONTRACT if contract is None else str(contract)
     if name in DTYPES:
         return validated(yaml.safe_load(rendered(Draft(f"template_{name}", _SHIPPED, name, name, name))), name)
-    if not Path(name).suffix and not Path(name).exists():
+    if not name or (not Path(name).suffix and not Path(name).exists()):
         raise Refusal(
             f"contract {name!r} is neither a file nor a dtype",
             limit=", ".join(DTYPES),

@@ -49,7 +49,7 @@ def certify(request: pytest.FixtureRequest) -> Callable[..., Certificate]:
     ) -> Certificate:
         chosen: dict[str, Any] = {"level": level, **options}
         try:
-            certificate = judge(reference, compiled, inputs, contract or named_contract, **chosen)
+            certificate = judge(reference, compiled, inputs, named_contract if contract is None else contract, **chosen)
         except Refusal as refusal:
             pytest.fail(f"cannot be certified: {refusal}", pytrace=False)
         if certificate.outcome.exit_code:

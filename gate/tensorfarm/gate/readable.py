@@ -6,7 +6,6 @@ Invariant: nothing that failed is left out without being counted.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -14,15 +13,10 @@ from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.attestation import IN_PLACE, Certificate
 from tensorfarm.gate.finding import Finding
 from tensorfarm.gate.severity import Severity, Wrong, severity_of, worst_first
+from tensorfarm.gate.verdict import causes_of, worst_cause
 
 _MOST = 8  # findings that are spelt out
 _INDENT = " " * 4
-_OTHER_NUMBERS = (
-    "it draws other random numbers than the original, which this contract does not allow: judge the program in eval(), "
-    "set torch._inductor.config.fallback_random, or declare rng.policy seeded_own_stream in the contract"
-)
-# What the second oracle adds to a message: ``second_oracle.tie_break``.
-_TIE_BREAK = re.compile(r"; ((?:at \[[^]]*\]|there) the original errs by .*?)(?= \(and \d+ more findings\)$|$)")
 
 
 def readable(certificate: Certificate, reproduce: str = "", most: int = _MOST) -> str:
@@ -51,7 +45,10 @@ def left_out(wrong: Sequence[Wrong]) -> str:
 def headline(certificate: Certificate) -> str:
     """``conformance_failure (forward): forward: output 0[3]: …``. What the original errs by comes with the details."""
     kind = f" ({certificate.kind})" if certificate.kind else ""
-    told = _TIE_BREAK.sub("", certificate.message)
+    told, causes = certificate.message, causes_of(certificate.findings)
+    if causes:
+        worst = worst_cause(causes)
+        told = told.replace(f"; {worst.original_errs}", "") if worst.original_errs else told
     return f"{certificate.outcome}{kind}" + (f": {told}" if told else "")
 
 
@@ -72,24 +69,23 @@ def summary(certificate: Certificate) -> list[str]:
         f"level {certificate.level}, seed {certificate.seed}, contract {str(told.get('contract', ''))[:12]}, "
         f"torch {told.get('torch', '')}, judged {where}",
     ]
-    return [*lines, _OTHER_NUMBERS] if any(map(_draws_others, found)) else lines
+    return [*lines, *dict.fromkeys(finding.next_step for finding in found if _is_told_for_all(finding))]
 
 
-def _draws_others(finding: Finding) -> bool:
-    """``rng`` asks where the generator is after a call only where a contract wants the original's numbers."""
-    return (finding.check_name, finding.status) == ("rng", Status.FAIL) and finding.what.startswith("stream after")
+def _is_told_for_all(finding: Finding) -> bool:
+    """What to do about a failure is worth more than one finding's place: it may be among those that are left out."""
+    return finding.status is Status.FAIL and bool(finding.next_step)
 
 
 def details(wrong: Wrong) -> list[str]:
-    """The worst element where there is one, else what happened; what the original errs by there; the limit; and on
-    which inputs it was."""
+    """The worst element where there is one, else what happened; what the original errs by there; the limit; on which
+    inputs it was; and what to do."""
     finding = wrong.finding
-    told = finding.message or finding.status.value
-    tie_break = _TIE_BREAK.search(told)
-    lines = [_worst_element(finding) if finding.n_bad else _TIE_BREAK.sub("", told)]
-    lines += [tie_break[1]] if tie_break else []
+    lines = [_worst_element(finding) if finding.n_bad else finding.fact or finding.status.value]
+    lines += [finding.original_errs] if finding.original_errs else []
     also = f"; the worst of {1 + len(wrong.others)} such inputs" if wrong.others else ""
-    return [*lines, *_limit(finding), f"inputs: {inputs_of(finding)}{also}"]
+    lines += [*_limit(finding), f"inputs: {inputs_of(finding)}{also}"]
+    return [*lines, f"next: {finding.next_step}"] if finding.next_step and not _is_told_for_all(finding) else lines
 
 
 def inputs_of(finding: Finding) -> str:

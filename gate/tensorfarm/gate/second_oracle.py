@@ -3,7 +3,7 @@
 Where a subject is far from float64, or a limit too wide to decide by, a reader asks whether the original is far from it
 too, and whether that is an accident of its order of summation. A float64 program has no more exact oracle than itself:
 there the limits already hold the oracle's own error, since sigma is sampled at float64's roundoff, and this run says
-how large that error is. Invariant: it runs for what did not pass, and a finding keeps everything but its message.
+how large that error is. Invariant: it runs for what did not pass, and a finding says more for it and is no other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def with_tie_breaks(findings: Sequence[Finding], evidence: Evidence, reference: 
             answers[name] = _answered(reference, asked.trial, evidence.expected[name])
         second = answers[name][asked.number].tensors.get(asked.key)
         told = tie_break(asked.expected, asked.seen, second, finding.worst_index)
-        found.append(replace(finding, message=f"{finding.message}; {told}") if told else finding)
+        told_so = replace(finding, message=f"{finding.message}; {told}", original_errs=told)
+        found.append(told_so if told else finding)
     return found
 
 

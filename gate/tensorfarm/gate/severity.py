@@ -25,7 +25,6 @@ class Severity(StrEnum):
 
 # Families whose failure is no silent wrong value by itself.
 _MAJOR = frozenset({"errors", "process_state", "determinism", "batch_invariance", "metadata", "loading"})
-_MINOR_WORDS = ("expected strides", "expected is_leaf")
 
 
 def severity_of(finding: Finding) -> Severity | None:
@@ -36,15 +35,7 @@ def severity_of(finding: Finding) -> Severity | None:
         return Severity.DOUBTFUL if finding.required else None
     if finding.check_name not in _MAJOR:
         return Severity.CRITICAL
-    return Severity.MINOR if _is_minor(finding) else Severity.MAJOR
-
-
-def _is_minor(finding: Finding) -> bool:
-    """Metadata alone, and every difference that is named is one of strides or leaves."""
-    if finding.check_name != "metadata":
-        return False
-    told = finding.message.removeprefix(f"{finding.what}: ").split("; ")
-    return all(part.startswith(_MINOR_WORDS) for part in told)
+    return Severity.MINOR if finding.slight else Severity.MAJOR
 
 
 @dataclass(frozen=True)

@@ -34,31 +34,43 @@ class Verdict:
 def verdict_of(findings: Sequence[Finding], required: Sequence[str], death_kind: str = "") -> Verdict:
     """Compose. ``required`` are the checks that must have said something; ``death_kind`` is set where the subject did
     not get as far as giving values."""
+    if not any(finding.status is Status.FAIL for finding in findings):
+        ran = {finding.check_name for finding in findings}
+        absent = [name for name in required if name not in ran]
+        findings = [*findings, *(Finding(name, name, Status.NOT_RUN, f"{name}: it did not run") for name in absent)]
+    causes = causes_of(findings)
+    if not causes:
+        return Verdict(Status.PASS, Outcome.ADMITTED, "", "", tuple(findings))
+    if causes[0].status is not Status.FAIL:
+        outcome, kind = Outcome.UNDECIDED, causes[0].status.value
+    elif causes[0].check_name in IDENTITY:
+        outcome, kind = Outcome.SEMANTIC_DRIFT, causes[0].what
+    else:
+        outcome, kind = Outcome.CONFORMANCE_FAILURE, death_kind or causes[0].check_name
+    worst = worst_cause(causes)
+    told = f"{worst.check_name}: {worst.message}{others(causes)}"
+    return Verdict(causes[0].status, outcome, kind, told, tuple(findings))
+
+
+def causes_of(findings: Sequence[Finding]) -> list[Finding]:
+    """What keeps an artifact from being admitted: failures of identity, else any, else doubts; of those, what was
+    looked at and could not be decided before what did not run. Empty where nothing does."""
     bad = [finding for finding in findings if finding.status is Status.FAIL]
-    drifted = [finding for finding in bad if finding.check_name in IDENTITY]
-    if drifted:
-        return _verdict(Status.FAIL, Outcome.SEMANTIC_DRIFT, drifted[0].what, drifted, findings)
-    if bad:
-        kind = death_kind or bad[0].check_name
-        return _verdict(Status.FAIL, Outcome.CONFORMANCE_FAILURE, kind, bad, findings)
-    ran = {finding.check_name for finding in findings}
-    absent = [name for name in required if name not in ran]
-    missing = [Finding(name, name, Status.NOT_RUN, f"{name}: it did not run") for name in absent]
-    doubts = (Status.UNDECIDABLE, Status.NOT_RUN)
-    doubtful = [*(finding for finding in findings if finding.status in doubts and finding.required), *missing]
-    if doubtful:
-        undecidable = [item for item in doubtful if item.status is Status.UNDECIDABLE]
-        kind = "undecidable" if undecidable else "not_run"
-        causes = undecidable or doubtful
-        return _verdict(causes[0].status, Outcome.UNDECIDED, kind, causes, [*findings, *missing])
-    return Verdict(Status.PASS, Outcome.ADMITTED, "", "", tuple(findings))
+    doubts = [finding for finding in findings if finding.required]
+    return (
+        [finding for finding in bad if finding.check_name in IDENTITY]
+        or bad
+        or [finding for finding in doubts if finding.status is Status.UNDECIDABLE]
+        or [finding for finding in doubts if finding.status is Status.NOT_RUN]
+    )
 
 
-def _verdict(
-    status: Status, outcome: Outcome, kind: str, causes: Sequence[Finding], findings: Sequence[Finding]
-) -> Verdict:
-    """The message names the worst finding of the first check among ``causes``: a wrong output explains gradients."""
+def worst_cause(causes: Sequence[Finding]) -> Finding:
+    """Of the first check's: a wrong output explains gradients."""
     first = [finding for finding in causes if finding.check_name == causes[0].check_name]
-    worst = max(first, key=lambda finding: finding.observed_over_limit)
-    others = f" (and {len(causes) - 1} more findings)" if len(causes) > 1 else ""
-    return Verdict(status, outcome, kind, f"{worst.check_name}: {worst.message}{others}", tuple(findings))
+    return max(first, key=lambda finding: finding.observed_over_limit)
+
+
+def others(causes: Sequence[Finding]) -> str:
+    """`` (and 2 more findings)``, empty where there is one cause."""
+    return f" (and {len(causes) - 1} more findings)" if len(causes) > 1 else ""

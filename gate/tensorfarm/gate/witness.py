@@ -12,7 +12,7 @@ import torch
 from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.expectation import Expectation
-from tensorfarm.gate.finding import Finding
+from tensorfarm.gate.finding import Finding, not_run
 from tensorfarm.gate.inputs.outside import outside_declared
 from tensorfarm.gate.observation import spoken
 from tensorfarm.gate.opaque import holds_tensors
@@ -20,6 +20,7 @@ from tensorfarm.gate.seal import Sealed
 from tensorfarm.gate.setting import Setting
 
 NAME = "witness"
+_REGISTER = "return them themselves, or register the class by torch.export.register_dataclass or torch.utils._pytree"
 
 
 def unfit_inputs(setting: Setting) -> list[Finding]:
@@ -47,11 +48,8 @@ def unfit_answers(contract: NumericalContract, example: Sequence[Expectation]) -
         outputs = expected.eager.named("output")
         unseen = next((item for item in report.literals.items() if holds_tensors(item[1])), None)
         if unseen is not None:
-            message = (
-                f"output {unseen[0]} of the original is {unseen[1]}, and what is in them cannot be compared; return "
-                "them themselves, or register the class by torch.export.register_dataclass or torch.utils._pytree"
-            )
-            return [Finding(NAME, "original", Status.NOT_RUN, message)]
+            fact = f"output {unseen[0]} of the original is {unseen[1]}, and what is in them cannot be compared"
+            return [not_run(NAME, "original", fact, _REGISTER)]
         if not outputs and not expected.changed:
             kinds = ", ".join(sorted({str(value) for value in report.literals.values()})) or "nothing"
             message = f"the original returns no tensor ({kinds}), so there is no value to compare"
@@ -66,11 +64,11 @@ def unsteady(example: Sequence[Expectation]) -> list[Finding]:
     keys = [expected.unsteady for expected in example if expected.unsteady]
     if not keys:
         return []
-    message = (
+    fact = (
         f"the original gives another {spoken(keys[0])} when it is called again: it draws numbers that "
-        "torch.manual_seed does not reach, or keeps count in an attribute; make it repeat itself"
+        "torch.manual_seed does not reach, or keeps count in an attribute"
     )
-    return [Finding(NAME, "original", Status.NOT_RUN, message)]
+    return [not_run(NAME, "original", fact, "make it repeat itself")]
 
 
 def compiling(example: Sequence[Expectation]) -> list[Finding]:

@@ -13,13 +13,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tensorfarm.contract.contract_drift import Revision
 from tensorfarm.contract.numerics import FORMAT, plain
 from tensorfarm.contract.refusal import Refusal
+from tensorfarm.contract.yaml_file import parsed_yaml
 
 _ONE, _TWO = "\x01", "\x02"
+_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,9 @@ class Repository:
         return name
 
     def fields(self, name: str, commit: str = "HEAD") -> Mapping[str, Any]:
-        """A file as it was parsed at a commit, empty where it was not there or is unreadable."""
-        try:
-            value: Any = yaml.safe_load(_git(self.root, "cat-file", "blob", f"{commit}:{name}") or "")
-        except (yaml.YAMLError, ValueError, RecursionError):
-            return {}
+        """A file as it was parsed at a commit, empty where it was not there. Refuses one that cannot be read."""
+        text = _git(self.root, "cat-file", "blob", f"{commit}:{name}") or ""
+        value = parsed_yaml(text, f"contract {name} as committed in {commit[:_SHOWN]}")
         return plain(value) if isinstance(value, Mapping) else {}
 
     def revisions(self, name: str) -> list[Revision]:
@@ -84,12 +82,19 @@ class Repository:
         return _without_gaps(found)
 
     def _revision(self, commit: str, day: date, status: str, names: Sequence[str]) -> Revision:
-        after = {} if status == "D" else self.fields(names[-1], commit)
-        before = {} if status == "A" else self.fields(names[0], f"{commit}^")
+        after = {} if status == "D" else self._readable(names[-1], commit)
+        before = {} if status == "A" else self._readable(names[0], f"{commit}^")
         if status == "C" and not _descends(after, before):
             before = {}
         files = _git(self.root, "diff-tree", "--root", "--no-commit-id", "--name-only", "-r", "-z", commit) or ""
         return Revision(commit, day, before, after, tuple(filter(None, files.split("\0"))))
+
+    def _readable(self, name: str, commit: str) -> Mapping[str, Any]:
+        """Empty where it cannot be read: nobody can mend what is long committed."""
+        try:
+            return self.fields(name, commit)
+        except Refusal:
+            return {}
 
 
 def _without_gaps(revisions: Iterable[Revision]) -> list[Revision]:

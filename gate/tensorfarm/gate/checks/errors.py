@@ -46,7 +46,7 @@ def check(evidence: Evidence) -> list[Finding]:
         for session in trial.sessions:
             for number, wanted, given in evidence.pairs(name, session.name):
                 if wanted.eager.report.error or given.report.error:
-                    what = trial.name if len(trial.calls) == 1 else f"{trial.name} call {number}"
+                    what = trial.name if len(trial.calls) == 1 else f"{trial.name} call {number + 1}"
                     what = what if session.name == MAIN.name else f"{what} in {session.name}"
                     finding = _judged(evidence.setting, what, trial, trial.calls[number], wanted, given)
                     found.append(finding.at(trial, session))

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.compared import Place, agreements, walk
 from tensorfarm.gate.evidence import Evidence
-from tensorfarm.gate.finding import Finding, inapplicable
+from tensorfarm.gate.finding import Finding, inapplicable, not_run
 from tensorfarm.gate.inputs import example, layouts, ties
 from tensorfarm.gate.planted import past_its_limit, planted
 from tensorfarm.gate.setting import Level, Setting
@@ -54,8 +53,8 @@ def check(evidence: Evidence) -> list[Finding]:
     done = walk(evidence, NAME, _names(evidence), compare)
     done.found += stream_for_stream(evidence, NAME, _names(evidence), ("gradient",))
     if not done.found and done.asked > done.silent:
-        message = f'{NAME}: no output has a gradient by a weight or an input; judge it with "mode: inference"'
-        return [Finding(NAME, "gradients", Status.NOT_RUN, message)]
+        fact = f"{NAME}: no output has a gradient by a weight or an input"
+        return [not_run(NAME, "gradients", fact, 'judge it with "mode: inference"')]
     return done.settled()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -96,7 +96,10 @@ def _output(
     if seen is None:
         return failed(NAME, what, f"expected a tensor, seen {given.report.literals.get(position)!r}")
     differences = [*_of_tensor(contract, expected, seen), *_of_flags(contract, position, wanted, given, borrowed)]
-    return failed(NAME, what, "; ".join(differences)) if differences else passed(NAME, what, 1)
+    if not differences:
+        return passed(NAME, what, 1)
+    told = failed(NAME, what, "; ".join(item.told for item in differences))
+    return replace(told, slight=all(item.slight for item in differences))
 
 
 def alike(expected: Any, seen: Any) -> bool:
@@ -117,28 +120,37 @@ def _number(literal: Any) -> float | None:
         return None
 
 
-def _of_tensor(contract: NumericalContract, expected: torch.Tensor, seen: torch.Tensor) -> Iterator[str]:
+@dataclass(frozen=True)
+class _Difference:
+    """``slight``: the values of the next operator do not hang on it."""
+
+    told: str
+    slight: bool = False
+
+
+def _of_tensor(contract: NumericalContract, expected: torch.Tensor, seen: torch.Tensor) -> Iterator[_Difference]:
     exact = contract.metadata
     if exact.dtype == "exact" and seen.dtype != expected.dtype:
-        yield f"expected dtype {expected.dtype}, seen {seen.dtype}"
+        yield _Difference(f"expected dtype {expected.dtype}, seen {seen.dtype}")
     if seen.shape != expected.shape:
         if exact.shape == "exact":
-            yield f"expected shape {list(expected.shape)}, seen {list(seen.shape)}"
+            yield _Difference(f"expected shape {list(expected.shape)}, seen {list(seen.shape)}")
     elif contract.strides == "as_reference" and _strides(seen) != _strides(expected):
-        yield f"expected strides {list(expected.stride())}, seen {list(seen.stride())}"
+        told = f"expected strides {list(expected.stride())}, seen {list(seen.stride())}"
+        yield _Difference(told, slight=True)
 
 
 def _of_flags(
     contract: NumericalContract, position: str, wanted: Observation, given: Observation, borrowed: bool
-) -> Iterator[str]:
+) -> Iterator[_Difference]:
     expected, seen = (item.report.requires_grad.get(position, False) for item in (wanted, given))
     if expected != seen:
         if contract.metadata.requires_grad == "exact":
-            yield f"expected requires_grad {expected}, seen {seen}"
+            yield _Difference(f"expected requires_grad {expected}, seen {seen}")
         return
     leaf, told = (item.report.is_leaf.get(position, True) for item in (wanted, given))
     if contract.metadata.is_leaf == "exact" and expected and not borrowed and leaf != told:
-        yield f"expected is_leaf {leaf}, seen {told}"
+        yield _Difference(f"expected is_leaf {leaf}, seen {told}", slight=True)
 
 
 def _strides(tensor: torch.Tensor) -> list[int]:

@@ -21,7 +21,7 @@ from tensorfarm.gate.compared import is_floating
 from tensorfarm.gate.copies import snapshot
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation
-from tensorfarm.gate.finding import Finding, drawn, failed, inapplicable, passed
+from tensorfarm.gate.finding import Finding, drawn, failed, inapplicable, not_run, passed
 from tensorfarm.gate.inputs import example
 from tensorfarm.gate.observation import Observation, spoken
 from tensorfarm.gate.setting import Level, Setting
@@ -75,7 +75,7 @@ def _placed(finding: Finding, trial: Trial, number: int) -> Finding:
     doubtful = finding.status in (Status.UNDECIDABLE, Status.NOT_RUN)
     lenient = replace(finding, required=False) if doubtful and trial.suite != example.NAME else finding
     placed = lenient.at(trial, MAIN)
-    return placed if len(trial.calls) == 1 else replace(placed, what=f"{placed.what}, call {number}")
+    return placed if len(trial.calls) == 1 else replace(placed, what=f"{placed.what}, call {number + 1}")
 
 
 def _states(
@@ -107,9 +107,10 @@ def _states(
 def _unseen(evidence: Evidence, what: str) -> Finding:
     """What is written shows in later answers alone; where nobody asked for any, it is a doubt."""
     asked = any(len(trial.calls) > 1 for trial in evidence.trials.values())
-    told = "its later answers tell" if asked else 'ask for later answers: level "standard"'
-    message = f"{what}: the original writes to it, and the subject's cannot be looked at; {told}"
-    return Finding(NAME, what, Status.NOT_RUN, message, required=not asked)
+    fact = f"{what}: the original writes to it, and the subject's cannot be looked at"
+    if asked:
+        return Finding(NAME, what, Status.NOT_RUN, f"{fact}; its later answers tell", required=False)
+    return not_run(NAME, what, fact, 'ask for later answers: level "standard"')
 
 
 def _written(

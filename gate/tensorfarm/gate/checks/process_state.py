@@ -39,7 +39,7 @@ def check(evidence: Evidence) -> list[Finding]:
                 for setting, message in _left_behind(wanted, given.report).items():
                     if setting == _STREAM and own_stream:
                         continue
-                    told = f"{message} (trial {name}, call {number}, session {session})"
+                    told = f"{message} (trial {name}, call {number + 1}, session {session})"
                     found.setdefault(setting, failed(NAME, setting, told))
     if not looked_at:
         return [inapplicable(NAME, "process_state: no call told the state around it")]

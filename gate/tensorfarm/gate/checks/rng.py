@@ -22,7 +22,7 @@ from tensorfarm.gate.copies import snapshot
 from tensorfarm.gate.devices import main_device
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation
-from tensorfarm.gate.finding import Finding, failed, inapplicable, passed
+from tensorfarm.gate.finding import Finding, failed, inapplicable, not_run, passed
 from tensorfarm.gate.inputs import example
 from tensorfarm.gate.nearness import near
 from tensorfarm.gate.observation import Observation, spoken
@@ -34,6 +34,10 @@ NAME, FAMILY, LEVEL, COST = "rng", "F20", Level.QUICK, 45
 SEEDS = "seeds"
 _SIGMAS = 6.0
 _MANY_SEEDS = 8
+_OTHER_NUMBERS = (
+    "it draws other random numbers than the original, which this contract does not allow: judge the program in eval(), "
+    "set torch._inductor.config.fallback_random, or declare rng.policy seeded_own_stream in the contract"
+)
 Pairs = Sequence[tuple[Expectation, Observation]]
 
 
@@ -61,8 +65,8 @@ def check(evidence: Evidence) -> list[Finding]:
         return [inapplicable(NAME, "rng: the original draws no random numbers")]
     contract, several = evidence.setting.contract, _compared(evidence) == determinism.REPEAT
     if contract.rng == SAME_STREAM and not same_stream(contract):
-        message = f"rng: {main_device(contract)} has a generator of its own; declare rng.policy seeded_own_stream there"
-        return [Finding(NAME, "stream", Status.NOT_RUN, message)]
+        fact = f"rng: {main_device(contract)} has a generator of its own"
+        return [not_run(NAME, "stream", fact, "declare rng.policy seeded_own_stream there")]
     if several and len(pairs) < 3:
         return [Finding(NAME, determinism.REPEAT, Status.NOT_RUN, "repeat: the subject did not get that far")]
     found = list(_mask_reused(pairs))
@@ -73,8 +77,8 @@ def check(evidence: Evidence) -> list[Finding]:
     elif several:
         found += [*_kept(pairs), *_moments(evidence)]
     else:
-        message = "rng: a stream of its own takes several calls to judge; examine it at the level standard"
-        found.append(Finding(NAME, "own stream", Status.NOT_RUN, message))
+        fact = "rng: a stream of its own takes several calls to judge"
+        found.append(not_run(NAME, "own stream", fact, "examine it at the level standard"))
     return found or [inapplicable(NAME, "rng: no output or gradient hangs on what is drawn")]
 
 
@@ -167,7 +171,8 @@ def _same_stream(pairs: Pairs) -> Iterator[Finding]:
         if wanted.eager.report.stream == given.report.stream:
             yield passed(NAME, what, 1)
         else:
-            yield failed(NAME, what, "the generator is not where the original leaves it")
+            moved = failed(NAME, what, "the generator is not where the original leaves it")
+            yield replace(moved, next_step=_OTHER_NUMBERS)
         yield from near_all(NAME, f"call {number + 1}", wanted, given)
 
 
