@@ -13,7 +13,7 @@ from gate_evidence import evidence_of
 from torch import nn
 from torch.nn import functional
 
-from tensorfarm.contract.outcome import Status
+from tensorfarm.contract.outcome import Outcome, Status
 from tensorfarm.gate.checks import (
     capture,
     determinism,
@@ -29,6 +29,7 @@ from tensorfarm.gate.checks import (
     toolchains,
 )
 from tensorfarm.gate.setting import Level
+from tensorfarm.gate.verdict import verdict_of
 
 LEVELS = {"devices": ["cpu/default", "cpu/avx2"]}
 OWN_STREAM = {"rng.policy": "seeded_own_stream"}
@@ -242,6 +243,26 @@ def test_a_subject_of_fixed_shapes_may_refuse_another_shape_and_no_guarded_one_m
     assert not failures(errors.check(evidence))
     guarded = replace(evidence, setting=replace(evidence.setting, facts=COMPILED))
     assert failures(errors.check(guarded))
+
+
+class Unsupported(RuntimeError):
+    """By the name of what a compiler raises that gives up."""
+
+
+def _gives_up(x: torch.Tensor) -> torch.Tensor:
+    raise Unsupported("no rule for mul\nsecond line")
+
+
+def test_a_compiler_that_gives_up_on_the_example_leaves_it_undecided_and_names_the_cause() -> None:
+    (given_up,) = errors.check(run(errors, Calls(lambda x: x * 2), (randn(4),), Calls(_gives_up)))
+    assert given_up.status is Status.NOT_RUN
+    assert given_up.required
+    assert "no rule for mul; " in given_up.message
+    assert "second line" not in given_up.message
+    assert verdict_of([given_up], (errors.NAME,)).outcome is Outcome.UNDECIDED
+    for original, expected in ((_refuses, Status.PASS), (lambda x: x * 2, Status.FAIL)):
+        subject = _gives_up if original is _refuses else _refuses
+        assert statuses(errors.check(run(errors, Calls(original), (randn(4),), Calls(subject)))) == {expected}
 
 
 # process state

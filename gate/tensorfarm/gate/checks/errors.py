@@ -2,9 +2,10 @@
 is answered.
 
 An answer from an invalid program is silent. Which exception is raised does not count. A subject that is built for fixed
-shapes or layouts may refuse others, and a derivative that it was not built for. Of a call that the program's owner did
-not ask for, two things are said and not counted: a compiler that gives up on it is loud, and computes nothing wrong; an
-operator that has no kernel for a dtype, or no such derivative, is a lack of the original and no rule of the program.
+shapes or layouts may refuse others, and a derivative that it was not built for. A compiler that gives up is loud, and
+computes nothing wrong: on the example that leaves the subject undecided. Of a call that the program's owner did not ask
+for, two things are said and not counted: such a compiler; and an operator that has no kernel for a dtype, or no such
+derivative, which is a lack of the original and no rule of the program.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _CANARY = "RuntimeError: planted"
 GAVE_UP = frozenset({"BackendCompilerFailed", "InductorError", "InternalTorchDynamoError", "Unsupported"})
 # What torch says of an operator that means something and has not been written.
 _LACKS = re.compile(r"derivative for \S+ is not implemented|has not been implemented|\" not implemented for '")
+_NEXT_STEP = "; call it once with the example inputs to see the compiler's whole message"
 _OPTIONAL = (Derivative.VJP_OF_VJP, Derivative.JVP)
 
 
@@ -82,12 +84,13 @@ def _judged(setting: Setting, what: str, trial: Trial, call: Call, wanted: Expec
             message = f"the original's forward pass raises {_first_line(eager.error)}, its own gave an answer"
             return failed(NAME, what, message)
         return Finding(NAME, what, Status.PASS, "both raise", n_elements=1)
-    reason = _may_refuse(setting, call)
+    asked, gave_up = trial.name == example.NAME, seen.error_type in GAVE_UP
+    reason = "" if asked and gave_up else _may_refuse(setting, call)
     if reason:
         return Finding(NAME, what, Status.PASS, f"{what}: refused, {reason}", n_elements=1)
-    if seen.error_type in GAVE_UP and trial.name != example.NAME:
-        message = f"{what}: it could not be compiled, {_first_line(seen.error)}"
-        return Finding(NAME, what, Status.NOT_RUN, message, required=False)
+    if gave_up:
+        message = f"{what}: it could not be compiled, {_first_line(seen.error)}{_NEXT_STEP if asked else ''}"
+        return Finding(NAME, what, Status.NOT_RUN, message, required=asked)
     return failed(NAME, what, f"the original answers, it raises {_first_line(seen.error)}")
 
 
