@@ -201,6 +201,26 @@ def test_what_cannot_be_judged_is_refused_in_one_line(block: Block) -> None:
         quick(block, block.forward)
 
 
+t = torch.nn.Linear(6, 6)
+
+
+def test_an_attribute_is_no_module_of_the_file_that_happens_to_have_its_name(block: Block) -> None:
+    """In bytecode both are names; only what is loaded from around the function is used from there."""
+    assert quick(lambda x: x.t() + 1, lambda x: x.t() + 1).outcome is Outcome.ADMITTED
+    with refused("uses the module 't'"):
+        quick(lambda x: t(x).t(), block)
+    with refused("uses the module 't'"):
+        quick(lambda x: [t(row) for row in x.t()], block)
+
+
+def test_a_module_that_only_an_inner_function_uses_is_used(block: Block) -> None:
+    def outer(x: torch.Tensor) -> torch.Tensor:
+        return (lambda value: block(value))(x)
+
+    with refused("uses the module 'block'"):
+        quick(outer, block)
+
+
 def _with_a_typo() -> dict[str, Any]:
     fields = contract_fields("float32")
     fields["budgets"]["outptus"] = fields["budgets"].pop("outputs")

@@ -7,11 +7,13 @@ Invariant: no trial sees what an earlier one wrote.
 
 from __future__ import annotations
 
+import dis
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from types import CodeType
 from typing import Any
 
 import torch
@@ -45,6 +47,7 @@ from tensorfarm.gate.witness import unfit_answers, unfit_inputs, unfit_parameter
 KIND = "live"
 _FUNCTION_ORIGINAL = "_torchdynamo_orig_callable"
 _NO_LIMIT = 1 << 20
+_LOAD_GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _NEED_A_PROCESS = {
     "determinism": "fresh processes and other numbers of threads",
     "toolchains": "another compiler of C++",
@@ -232,10 +235,21 @@ def _held_module(reference: Any) -> str:
     """The name of a module with tensors that a function takes from around it; empty where there is none."""
     if not inspect.isfunction(reference):
         return ""
-    around = inspect.getclosurevars(reference)
-    named = {**around.globals, **around.nonlocals}
-    modules = {name: value for name, value in named.items() if isinstance(value, torch.nn.Module)}
+    cells = inspect.getclosurevars(reference).nonlocals
+    named = {**reference.__globals__, **cells}
+    used = dict.fromkeys((*_loaded_globals(reference.__code__), *cells))
+    modules = {name: named[name] for name in used if isinstance(named.get(name), torch.nn.Module)}
     return next((name for name, value in modules.items() if any(True for _ in value.parameters())), "")
+
+
+def _loaded_globals(code: CodeType) -> Iterator[str]:
+    """Also those of functions and classes within. ``inspect.getclosurevars`` takes attributes' names for globals."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _LOAD_GLOBALS:
+            yield str(instruction.argval)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _loaded_globals(inner)
 
 
 def _refuse_devices(module: torch.nn.Module, leaves: Sequence[Leaf]) -> None:
