@@ -16,6 +16,7 @@ from tensorfarm.gate.calling import CallReport
 from tensorfarm.gate.copies import as_one, snapshot
 from tensorfarm.gate.expectation import Expectation
 from tensorfarm.gate.observation import Observation
+from tensorfarm.gate.reference import reference_of_module
 from tensorfarm.gate.seal import Sealed
 from tensorfarm.gate.witness import compiling
 
@@ -37,6 +38,52 @@ def test_a_leaf_that_wants_a_gradient_is_not_the_one_that_wants_none() -> None:
     leaves = as_one(given)
     assert leaves["left"].requires_grad
     assert not leaves["right"].requires_grad
+
+
+def test_different_views_of_one_memory_have_a_base_in_common_and_any_other_tensor_has_none() -> None:
+    base = torch.arange(6.0)
+    given = {"left": base[:4], "right": base[:4], "beside": base[2:6]}
+    reference = reference_of_module(nn.Identity(), tuple(given.values()), {})
+    inputs = {leaf.name: leaf.example for leaf in reference.leaves if leaf.example is not None}
+    for wide in (False, True):
+        left, right, beside = reference.arguments(inputs, {}, wide=wide).values()
+        assert left is right
+        assert left._base is beside._base is not None
+        beside.add_(1)
+        assert left.tolist() == [0, 1, 3, 4]
+    for alone in (snapshot({"left": base, "right": base}), snapshot({"left": base[:4]})):
+        assert all(value._base is None for value in alone.values())
+
+
+def test_views_of_one_memory_are_leaves_that_may_want_a_gradient() -> None:
+    base = torch.arange(6.0)
+    left, right = (value.requires_grad_() for value in snapshot({"left": base[:4], "right": base[2:]}).values())
+    assert left.is_leaf
+    gradients = torch.autograd.grad((left * right * right).sum(), (left, right))
+    assert [value.tolist() for value in gradients] == [[4, 9, 16, 25], [0, 6, 16, 30]]
+
+
+class Writes(nn.Module):
+    """One input is written to before another is read. ``stale``: that one is read before."""
+
+    def __init__(self, stale: bool = False) -> None:
+        super().__init__()
+        self.stale = stale
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        if self.stale:
+            b = b.clone()
+        a.add_(1)
+        return b * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stale", "outcome"), [(False, Outcome.ADMITTED), (True, Outcome.CONFORMANCE_FAILURE)])
+def test_inductor_is_given_inputs_that_share_memory_as_a_caller_gives_them(stale: bool, outcome: Outcome) -> None:
+    torch.compiler.reset()
+    y = torch.linspace(-1, 1, 32).view(8, 4)
+    compiled = torch.compile(Writes(stale))
+    assert certify(Writes(), compiled, (y[:4], y[2:6]), level="quick").outcome is outcome
 
 
 def hooked(factor: float) -> nn.Linear:

@@ -5,6 +5,7 @@ Invariant: a copy shares no memory with what it was made of, unless it is asked 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,16 +15,41 @@ import torch
 def snapshot(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Copies with storages, strides and sharing as they are."""
     storages: dict[int, torch.UntypedStorage] = {}
-    found: dict[str, torch.Tensor] = {}
-    for key, value in tensors.items():
+    whole: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+    memories: dict[str, torch.Tensor] = {}
+    for name, value in tensors.items():
         storage = value.untyped_storage()
-        place = storage.data_ptr()
-        if place not in storages or not place:
+        place = storage.data_ptr() or -1 - len(memories)
+        if place not in storages:
             storages[place] = storage.clone()
-        made = torch.empty(0, dtype=value.dtype, device=value.device)
-        made.set_(storages[place], value.storage_offset(), value.shape, value.stride())  # type: ignore[arg-type]
-        made = made.conj() if value.is_conj() else made
-        found[key] = torch.ops.aten._neg_view(made) if value.is_neg() else made
+        key = (place, value.dtype)
+        if key not in whole:
+            whole[key] = torch.empty(0, dtype=value.dtype, device=value.device).set_(storages[place])  # type: ignore[arg-type]
+        memories[name] = whole[key]
+    found = laid_out(tensors, memories)
+    for name, value in tensors.items():
+        made = found[name].conj() if value.is_conj() else found[name]
+        found[name] = torch.ops.aten._neg_view(made) if value.is_neg() else made
+    return found
+
+
+def laid_out(like: Mapping[str, torch.Tensor], memories: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors in flat memories of the same names, one object for each storage, laid out as those of ``like`` are.
+
+    Different ones in one memory are views of it in autograd's eyes, as a caller's are: a compiler rebuilds inputs that
+    share memory from the base that they have in common. What is alone in its memory is nobody's view.
+    """
+    places = {name: (value.storage_offset(), value.shape, value.stride()) for name, value in like.items()}
+    different = Counter(memory for memory, _ in {(id(memories[name]), place) for name, place in places.items()})
+    found: dict[str, torch.Tensor] = {}
+    for name, (offset, shape, stride) in places.items():
+        memory = memories[name]
+        if different[id(memory)] > 1:
+            with torch.enable_grad():  # a view that is made without may not be written to with it
+                found[name] = memory.as_strided(shape, stride, offset)
+        else:
+            made = torch.empty(0, dtype=memory.dtype, device=memory.device)
+            found[name] = made.set_(memory.untyped_storage(), offset, shape, stride)  # type: ignore[arg-type]
     return found
 
 

@@ -21,7 +21,7 @@ from tensorfarm.contract.program import Program
 from tensorfarm.contract.refusal import Refusal
 from tensorfarm.contract.tensors import tensor_sha256
 from tensorfarm.gate.calling import Returned
-from tensorfarm.gate.copies import as_one
+from tensorfarm.gate.copies import as_one, laid_out
 from tensorfarm.gate.kept_module import KeptModules, named_tensors
 from tensorfarm.gate.packed import call_packed, name_of
 from tensorfarm.gate.setting import Leaf
@@ -210,18 +210,17 @@ def _leaf(path: str, value: Any) -> Leaf:
 
 
 def _fresh(inputs: Mapping[str, torch.Tensor], wide: bool) -> dict[str, torch.Tensor]:
-    """Copies, one for each storage, so that what aliases goes on to. None is a view in autograd's eyes."""
-    storages: dict[tuple[int, torch.dtype], torch.UntypedStorage] = {}
-    made: dict[str, torch.Tensor] = {}
-    for name, value in inputs.items():
-        value = value.detach().resolve_conj().resolve_neg()
+    """Copies, one for each storage, so that what aliases goes on to."""
+    plain = {name: value.detach().resolve_conj().resolve_neg() for name, value in inputs.items()}
+    whole: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+    memories: dict[str, torch.Tensor] = {}
+    for name, value in plain.items():
         flat = torch.empty(0, dtype=value.dtype, device=value.device).set_(value.untyped_storage())  # type: ignore[arg-type]
-        key = (flat.data_ptr() or -1 - len(storages), value.dtype)
-        if key not in storages:
-            storages[key] = (widened(flat) if wide else flat).clone().untyped_storage()
-        empty = torch.empty(0, dtype=widened(value[:0] if value.dim() else value).dtype if wide else value.dtype)
-        made[name] = empty.set_(storages[key], value.storage_offset(), value.shape, value.stride())  # type: ignore[arg-type]
-    return made
+        key = (flat.data_ptr() or -1 - len(memories), value.dtype)
+        if key not in whole:
+            whole[key] = (widened(flat) if wide else flat).clone()
+        memories[name] = whole[key]
+    return laid_out(plain, memories)
 
 
 def _load_weights(program: Program, module: torch.nn.Module) -> None:
