@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tensorfarm.contract.bundle import pack
 from tensorfarm.farm import cli
 from tensorfarm.gate.library import contract_fields
 
@@ -116,6 +117,36 @@ def test_a_contract_with_a_typo_is_refused_before_anything_starts(
 def test_a_factory_that_raises_is_refused_in_its_own_words(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = "factory 'misfits:factory_raises' raised RuntimeError: no weights here; call it on its own and mend it"
     refused(verified(capsys, "misfits:factory_raises"), told)
+
+
+@pytest.mark.parametrize(("what", "words"), [("", "'' names nothing"), (".", "'.' names nothing"), ("/", "'/' names")])
+def test_what_names_nothing_is_refused_for_that(
+    project: Path, capsys: pytest.CaptureFixture[str], what: str, words: str
+) -> None:
+    refused(verified(capsys, what), words)
+
+
+HEADERS = {
+    "no json": ("no json", "is no artifact as it was written"),
+    "a list": ("[]", "has format None"),
+    "fields that are missing": ('{"format": "tensorfarm.artifact/1"}', "has no semantic_hash, candidate_id"),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_bundle_that_is_no_artifact_is_refused(project: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    text, words = HEADERS[name]
+    pack(project / "wrong.artifact", {"artifact.json": text.encode()})
+    refused(verified(capsys, "wrong.artifact", "--reference", "misfits:tanh"), words)
+
+
+@pytest.mark.parametrize("bytes_", [b"", b"no zip"])
+@pytest.mark.parametrize("kind", ["artifact", "pt2"])
+def test_a_file_that_is_empty_or_of_another_kind_is_refused(
+    project: Path, capsys: pytest.CaptureFixture[str], kind: str, bytes_: bytes
+) -> None:
+    (project / f"wrong.{kind}").write_bytes(bytes_)
+    refused(verified(capsys, f"wrong.{kind}", "--reference", "misfits:tanh"), f"wrong.{kind} is no")
 
 
 @pytest.mark.slow

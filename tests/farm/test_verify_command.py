@@ -16,6 +16,7 @@ from tensorfarm.contract.artifact import open_artifact, write_artifact
 from tensorfarm.contract.digest import sha256_file
 from tensorfarm.farm import cli
 from tensorfarm.farm.app.built_apart import built_apart
+from tensorfarm.gate.limits import DEFAULT_LIMITS
 
 MODELS = """
 import torch
@@ -115,7 +116,9 @@ def with_gap(artifact: Path, place: Path) -> None:
 def test_an_artifact_is_judged_with_its_manifest_and_a_gap_in_it_is_another_program(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, artifact = built_apart("verified:mlp", "fx:cse,dce,fold-constants", "inference", [str(project)], project)
+    _, artifact = built_apart(
+        "verified:mlp", "fx:cse,dce,fold-constants", "inference", [str(project)], project, DEFAULT_LIMITS
+    )
     original = ["--reference", "verified:mlp"]
     code, told = verified(capsys, str(artifact), *original)
     assert (code, told["outcome"]) == (0, "admitted"), told

@@ -113,6 +113,11 @@ def test_an_integer_is_required_where_eager_and_the_oracle_say_the_same() -> Non
     assert compared(torch.tensor([1, 3, 3]), wanted).worst_index == (1,)
 
 
+def test_a_check_that_said_nothing_is_said_to_have_waited_for_the_main_device() -> None:
+    (silent,) = verdict_of([], ["forward"], device="cuda").findings
+    assert (silent.device, silent.status, silent.message) == ("cuda", Status.NOT_RUN, "forward: it did not run")
+
+
 def test_an_integer_that_noise_changes_is_not_required_and_if_all_are_so_nothing_is_decided() -> None:
     wanted, sigma = torch.tensor([4, 5, 6]), torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
     finding = compared(torch.tensor([4, 6, 6]), Expected(wanted, wanted, sigma))

@@ -1,5 +1,6 @@
 """``certify`` as a function: live objects in this process, judged and left as they were."""
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -172,6 +173,35 @@ def test_a_program_that_is_random_is_never_passed_where_it_draws_other_numbers()
 
 def refused(*words: str) -> Any:
     return pytest.raises(Refusal, match=".*".join(words))
+
+
+def _with_devices(*devices: str) -> dict[str, Any]:
+    fields = contract_fields("float32")
+    fields["devices"] = list(devices)
+    return fields
+
+
+def test_a_device_that_no_live_object_is_run_on_is_not_run_and_the_way_to_it_is_said(block: Block) -> None:
+    verdict = quick(block, block.forward, contract=_with_devices("cpu", "cuda"))
+    assert verdict.outcome is Outcome.UNDECIDED
+    (absent,) = verdict.of_check("devices")
+    assert (absent.status, absent.device) == (Status.NOT_RUN, "cuda")
+    assert absent.fact == "cuda: live objects are judged on the cpu alone"
+    assert "import strings" in absent.next_step
+
+
+@pytest.mark.parametrize("seed", ["x", 1.5, True, None, -1, 1 << 63, 1 << 20_000], ids=lambda seed: str(type(seed)))
+def test_a_seed_that_no_generator_begins_with_is_refused(block: Block, seed: Any) -> None:
+    with refused("seed is ", "from 0 to 9223372036854775807", "correct seed"):
+        certify(block, block.forward, (X,), level="quick", seed=seed)
+
+
+@pytest.mark.parametrize(
+    "seconds", [-1, 0, math.nan, math.inf, "5", True, [], 10**5000], ids=lambda seconds: str(type(seconds))
+)
+def test_seconds_that_are_no_time_are_refused_before_anything_starts(seconds: Any) -> None:
+    with refused("seconds is ", "above 0 and at most 31536000", "correct seconds"):
+        certify("nothing:here", "nothing:there", level="quick", seconds=seconds)
 
 
 def test_what_cannot_be_judged_is_refused_in_one_line(block: Block) -> None:

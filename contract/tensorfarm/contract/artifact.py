@@ -22,10 +22,12 @@ from tensorfarm.contract.digest import canonical_json
 from tensorfarm.contract.graph import Graph
 from tensorfarm.contract.manifest import Manifest
 from tensorfarm.contract.program import read_member
+from tensorfarm.contract.refusal import one_line
 from tensorfarm.contract.tensors import write_tensors
 
 FORMAT = "tensorfarm.artifact/1"
 RUNTIME_FOLDER = "runtime/"
+_FIELDS = ("semantic_hash", "candidate_id", "runtime", "options")
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,34 @@ def write_artifact(
 def open_artifact(path: Path, expected_sha256: str) -> Artifact:
     """Open the artifact whose bytes hash to ``expected_sha256``. Raises CorruptBundle on any other bytes."""
     bundle = Bundle(path, expected_sha256)
-    header = json.loads(bundle.read("artifact.json"))
-    if header.get("format") != FORMAT:
-        raise CorruptBundle(f"{path.name} has format {header.get('format')!r}", limit=FORMAT)
+    try:
+        return _opened(bundle, read_header(bundle), path)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _unlike(path, error) from None
+
+
+def read_header(bundle: Bundle) -> Mapping[str, Any]:
+    """``artifact.json`` of a bundle. Raises CorruptBundle where it is none of this format."""
+    try:
+        header: Any = json.loads(bundle.read("artifact.json"))
+    except (ValueError, RecursionError) as error:
+        raise _unlike(bundle.path, error) from None
+    found = header.get("format") if isinstance(header, Mapping) else None
+    if found != FORMAT:
+        raise CorruptBundle(f"{bundle.path.name} has format {found!r}", limit=FORMAT, next_step="compile it again")
+    missing = [name for name in _FIELDS if name not in header]
+    if missing:
+        fact = f"artifact.json of {bundle.path.name} has no {', '.join(missing)}"
+        raise CorruptBundle(fact, limit=FORMAT, next_step="compile it again")
+    return header
+
+
+def _unlike(path: Path, error: Exception) -> CorruptBundle:
+    fact = f"{path.name} is no artifact as it was written: {one_line(error)}"
+    return CorruptBundle(fact, limit=FORMAT, next_step="compile it again")
+
+
+def _opened(bundle: Bundle, header: Mapping[str, Any], path: Path) -> Artifact:
     return Artifact(
         sha256=bundle.sha256,
         semantic_hash=header["semantic_hash"],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 _LINE_LIMIT = 300
+_SHOWN, _BITS_SHOWN = 80, 128
 
 
 class Refusal(Exception):
@@ -25,6 +26,13 @@ class Refusal(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (type(self), self.fact, self.limit, self.next_step, self.exit_code)
+
+
+def shown(value: Any) -> str:
+    """What was given, short enough for a line; of a whole number that is too long to be printed, its bits."""
+    if isinstance(value, int) and value.bit_length() > _BITS_SHOWN:
+        return f"a number of {value.bit_length()} bits"
+    return f"{type(value).__name__} {value!r}"[:_SHOWN]
 
 
 def refuse_unknown(what: str, value: Any, known: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from tensorfarm.contract.artifact import read_header
 from tensorfarm.contract.bundle import Bundle
 from tensorfarm.contract.capture import capture
 from tensorfarm.contract.digest import sha256_file
@@ -112,7 +113,7 @@ _FILES = {".artifact": "artifact", ".onnx": "onnx", ".pt2": ""}
 def artifact_subject(path: Path) -> dict[str, Any]:
     """An artifact file as a subject. Refuses a file that is none."""
     sha256 = sha256_file(path)
-    header = json.loads(Bundle(path, sha256).read("artifact.json"))
+    header = read_header(Bundle(path, sha256))
     return {
         "kind": "artifact",
         "path": str(path.resolve()),

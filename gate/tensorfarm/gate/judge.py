@@ -93,7 +93,7 @@ def decide(request: Mapping[str, Any]) -> dict[str, Any]:
     device = main_device(case.contract)
     findings = [replace(item, device=device) if item.device == MAIN.device != device else item for item in findings]
     required = (loading.NAME, *required_of(case.setting))
-    return _written(case, verdict_of(findings, required, kind), seal, main.report)
+    return _written(case, verdict_of(findings, required, kind, device), seal, main.report)
 
 
 def _looked_at(case: Case, evidence: Evidence) -> tuple[Evidence, list[Finding], list[Finding]]:

@@ -19,7 +19,7 @@ from tensorfarm.gate.attestation import Certificate
 from tensorfarm.gate.intake import Named, judged_apart, subject_of
 from tensorfarm.gate.limits import SECONDS, limits_here
 from tensorfarm.gate.live import judged_in_place
-from tensorfarm.gate.setting import LEVELS, Level
+from tensorfarm.gate.setting import LEVELS, Level, refuse_seed
 
 DEFAULT_CONTRACT = "float32"
 _SHIPPED = "2026-01-01"
@@ -55,12 +55,13 @@ def certify(
     ``float16`` and ``bfloat16``: the template's; float32 where none is given. ``level`` is ``quick``, ``standard`` or
     ``full``.
 
-    Raises Refusal for a contract with a fault, an unknown level or mode, an original that cannot be copied, and names
-    that lead nowhere.
+    Raises Refusal for a contract with a fault, an unknown level or mode, a seed or seconds out of range, an original
+    that cannot be copied, and names that lead nowhere.
     """
     refuse_unknown("level", level, LEVELS)
     if mode is not None:
         refuse_unknown("mode", mode, MODES)
+    refuse_seed(seed)
     if not isinstance(reference, (str, Path)):
         if isinstance(compiled, (str, Path, Mapping)):
             raise _mixed()

@@ -11,9 +11,13 @@ import resource
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tensorfarm.contract.refusal import Refusal, shown
 
 # Of each process by itself: subject, original with its oracle, capture.
 SECONDS = 600.0
+MOST_SECONDS = 365 * 24 * 3600
 _MEMORY = Path("/proc/meminfo")
 _GIB = 2**30
 # As Python and torch say it, in one line after the error's class.
@@ -55,6 +59,15 @@ def ran_out_of_memory(error: str) -> bool:
 
 
 def limits_here(seconds: float = SECONDS) -> Limits:
-    """Of a run that starts now on this machine: the memory that nobody else uses."""
+    """Of a run that starts now on this machine: the memory that nobody else uses. Refuses what is no such time."""
+    _refuse_no_time(seconds)
     told = re.search(r"^MemAvailable:\s+(\d+) kB$", _MEMORY.read_text(), re.MULTILINE) if _MEMORY.is_file() else None
     return Limits(seconds, int(told[1]) * 1024 if told else None)
+
+
+def _refuse_no_time(seconds: Any) -> None:
+    # NaN is neither above nor below anything: as a limit it would never be reached.
+    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not number or not 0 < seconds <= MOST_SECONDS:
+        limit = f"a number above 0 and at most {MOST_SECONDS}"
+        raise Refusal(f"seconds is {shown(seconds)}", limit=limit, next_step="correct seconds")

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tensorfarm.contract.numerics import NumericalContract
+from tensorfarm.contract.refusal import Refusal, shown
 
 
 class Level(IntEnum):
@@ -20,6 +21,13 @@ class Level(IntEnum):
 
 
 LEVELS = tuple(level.name.lower() for level in Level)
+MOST_SEED = (1 << 63) - 1
+
+
+def refuse_seed(seed: Any) -> None:
+    """Refuse what no generator of torch begins with."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= MOST_SEED:
+        raise Refusal(f"seed is {shown(seed)}", limit=f"a whole number from 0 to {MOST_SEED}", next_step="correct seed")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tensorfarm.contract.outcome import Outcome, Status
 from tensorfarm.gate.finding import Finding
+from tensorfarm.gate.trial import MAIN
 
 # Checks whose failure means that the artifact is another program, or does not own up to what it is.
 IDENTITY = ("identity", "manifest")
@@ -31,13 +32,16 @@ class Verdict:
         return [finding for finding in self.findings if finding.check_name == name]
 
 
-def verdict_of(findings: Sequence[Finding], required: Sequence[str], death_kind: str = "") -> Verdict:
+def verdict_of(
+    findings: Sequence[Finding], required: Sequence[str], death_kind: str = "", device: str = MAIN.device
+) -> Verdict:
     """Compose. ``required`` are the checks that must have said something; ``death_kind`` is set where the subject did
-    not get as far as giving values."""
+    not get as far as giving values; ``device`` is the main session's, for which a check that said nothing waited."""
     if not any(finding.status is Status.FAIL for finding in findings):
         ran = {finding.check_name for finding in findings}
         absent = [name for name in required if name not in ran]
-        findings = [*findings, *(Finding(name, name, Status.NOT_RUN, f"{name}: it did not run") for name in absent)]
+        silent = (Finding(name, name, Status.NOT_RUN, f"{name}: it did not run", device=device) for name in absent)
+        findings = [*findings, *silent]
     causes = causes_of(findings)
     if not causes:
         return Verdict(Status.PASS, Outcome.ADMITTED, "", "", tuple(findings))

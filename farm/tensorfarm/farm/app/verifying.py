@@ -30,7 +30,7 @@ from tensorfarm.gate.attestation import Certificate
 from tensorfarm.gate.intake import Named, artifact_subject, judged_apart, subject_of
 from tensorfarm.gate.library import contract_fields
 from tensorfarm.gate.limits import SECONDS, limits_here
-from tensorfarm.gate.setting import LEVELS
+from tensorfarm.gate.setting import LEVELS, refuse_seed
 from tensorfarm.gate.whole_run import Said, silent
 
 # What torch.compile is asked for by name alone; anything else is a pipeline, or a backend of the user's own.
@@ -83,6 +83,8 @@ def _prepared(request: VerifyRequest, said: Said) -> Generator[tuple[str, Named]
     refuse_unknown("level", request.level, LEVELS)
     if request.mode:
         refuse_unknown("mode", request.mode, MODES)
+    if request.seed is not None:
+        refuse_seed(request.seed)
     if _is_artifact(request.what):
         yield _of_artifact(request)
     elif Path(request.what).suffix in _FILES:
@@ -102,7 +104,7 @@ def _is_artifact(what: str) -> bool:
     name, colon, cell = what.partition(":")
     if colon:
         return "/" in cell and not name.endswith(".py")
-    return what.endswith(".artifact") or set(what) <= _HEXADECIMAL
+    return what.endswith(".artifact") or (bool(what) and set(what) <= _HEXADECIMAL)
 
 
 def _named(request: VerifyRequest, reference: str, subject: Mapping[str, Any], **fields: Any) -> Named:

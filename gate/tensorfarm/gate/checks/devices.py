@@ -16,7 +16,7 @@ from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.finding import Finding, inapplicable
 from tensorfarm.gate.inputs import exact_integers, example
 from tensorfarm.gate.planted import integer_step, past_its_limit, planted
-from tensorfarm.gate.setting import Level, Setting
+from tensorfarm.gate.setting import Facts, Level, Setting
 from tensorfarm.gate.trial import MAIN, Session, Trial
 
 NAME, FAMILY, LEVEL, COST = "devices", "F12", Level.QUICK, 30
@@ -37,9 +37,7 @@ def check(evidence: Evidence) -> list[Finding]:
     found = list[Finding]()
     for session in sessions:
         if not evidence.ran(example.NAME, session.name):
-            why = present(session.device) or "the subject did not get that far there"
-            absent = Finding(NAME, session.device, Status.NOT_RUN, f"{session.device}: {why}")
-            found.append(replace(absent, device=session.device))
+            found.append(_absent(session.device, evidence.setting.facts))
             continue
         compared = walk(evidence, NAME, [example.NAME], lambda place: agreements(evidence, NAME, place, KINDS), session)
         exact = walk(evidence, NAME, _exact(evidence), lambda place: exactly(evidence, NAME, place), session)
@@ -57,6 +55,15 @@ def canary(evidence: Evidence) -> Evidence | None:
                 if changed is not None:
                     return changed
     return None
+
+
+def _absent(device: str, facts: Facts) -> Finding:
+    if facts.isolated:
+        why, step = present(device) or "the subject did not get that far there", ""
+    else:
+        why, step = "live objects are judged on the cpu alone", "give import strings to have it judged there too"
+    message = "; ".join(filter(None, (f"{device}: {why}", step)))
+    return Finding(NAME, device, Status.NOT_RUN, message, device=device, next_step=step)
 
 
 def _said_of(session: Session, item: Finding) -> Finding:
