@@ -13,6 +13,8 @@ import torch
 import tensorfarm.gate.agreement as agreement
 import tensorfarm.gate.subject.graph as graph
 import tensorfarm.gate.subject.run as subject
+from tensorfarm.contract.executable import executable
+from tensorfarm.contract.graph import Graph
 from tensorfarm.gate.calling import Returned
 from tensorfarm.gate.subject.load import Loaded
 
@@ -180,22 +182,18 @@ def off_by_one_index() -> None:
 
 def another_order() -> None:
     """Honest: the same sums, added in another order and with other formulas for the composites."""
-    make = graph.executable
-    graph.executable = lambda *arguments: Reordered(make(*arguments))
+    graph.ByOperator = Reordered
 
 
-class Reordered(torch.nn.Module):
-    """A graph module that is run by ``Reassociated``."""
+class Reordered:
+    """A graph that is run by ``Reassociated``."""
 
-    def __init__(self, inner: torch.fx.GraphModule) -> None:
-        super().__init__()
-        self.inner = inner
+    def __init__(self, graph: Graph, weights: Mapping[str, torch.Tensor], device: str) -> None:
+        self.inner = executable(graph, weights, device)
+        self.places = dict(self.inner.state_dict(keep_vars=True))
 
-    def forward(self, *inputs: torch.Tensor) -> Any:
+    def __call__(self, *inputs: torch.Tensor) -> Any:
         return Reassociated(self.inner).run(*inputs)
-
-    def state_dict(self, *arguments: Any, **options: Any) -> Any:
-        return self.inner.state_dict(*arguments, **options)
 
 
 class Reassociated(torch.fx.Interpreter):

@@ -149,9 +149,7 @@ def _narrowed(call: Expectation) -> dict[str, Mapping[str, torch.Tensor]]:
     return {
         _RESIDUAL: kept,
         "exact": {key: value for key, value in call.exact.items() if key not in kept},
-        "sigma": {
-            key: residuals.rounded_up(eager[key], value) if key in eager else value for key, value in call.sigma.items()
-        },
+        "sigma": call.sigma,
     }
 
 

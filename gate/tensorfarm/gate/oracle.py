@@ -19,7 +19,7 @@ from tensorfarm.contract.exchange import CallReport
 from tensorfarm.contract.numerics import NumericalContract
 from tensorfarm.contract.refusal import one_line
 from tensorfarm.contract.tensors import storage_sha256, tensor_sha256
-from tensorfarm.gate import between, devices, other_streams
+from tensorfarm.gate import between, devices, other_streams, residuals
 from tensorfarm.gate.calling import Values, differentiable, evaluate, observed, seed_generators
 from tensorfarm.gate.cotangents import cotangents_of, tangents_of
 from tensorfarm.gate.expand import Expanded
@@ -283,7 +283,9 @@ def _joined(eager: Expectation, wide: _Wide) -> Expectation:
     other = next((key for key, value in wide.exact.items() if shapes.get(key, value.shape) != value.shape), "")
     if other and not wide.error:
         wide = replace(wide, error=f"{spoken(other)} comes in another shape there")
+    seen = eager.eager.tensors
     exact, sigma = ({}, {}) if other else (wide.exact, wide.sigma)
+    sigma = {key: residuals.rounded_up(seen[key], value) if key in seen else value for key, value in sigma.items()}
     found = replace(eager, exact=exact, sigma=sigma, oracle_error=wide.error)
     return replace(found, made_by=wide.way, unsteady=wide.unsteady)
 
