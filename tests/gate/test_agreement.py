@@ -196,3 +196,27 @@ def test_expectations_survive_their_file(tmp_path) -> None:
     assert torch.equal(found.sigma, sigma["output:0"])
     assert torch.equal(read.cotangents[0], made.cotangents[0])
     assert read.expected("output:7") is None
+
+
+@pytest.mark.parametrize(
+    ("original", "seen", "status"),
+    [
+        (0.0, 0.0, Status.UNDECIDABLE),
+        (0.0, 1.0, Status.UNDECIDABLE),
+        (0.0, 9.0, Status.FAIL),
+        (0.6, 0.6, Status.PASS),
+        (1.0, 1.0, Status.PASS),
+    ],
+)
+def test_an_original_without_a_right_digit_in_one_element_leaves_the_tensor_in_doubt(
+    original: float, seen: float, status: Status
+) -> None:
+    exact = torch.ones(BLOCK + 8, dtype=torch.float64)
+    eager, given = exact.float(), exact.float()
+    eager[BLOCK + 3], given[BLOCK + 3] = original, seen
+    finding = compared(given, expected(exact, eager=eager))
+    assert finding.status is status
+    if status is Status.UNDECIDABLE:
+        assert finding.message.startswith(f"output 0[{BLOCK + 3}]: the original gives 0 and its float64 value is 1")
+        assert compared(given, expected(exact, 0.02, eager)).status is not Status.PASS
+        assert compared(given, expected(exact, math.inf, eager)).message != finding.message

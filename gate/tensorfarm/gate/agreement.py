@@ -8,7 +8,8 @@ the eager original and the rounded float64 value say the same. A NaN is never wi
 Where the original itself is outside the limit, the noise knows too little of an operator: such an element decides
 nothing, unless what was seen errs by ``EAGER_MARGIN`` times as much as the original. An infinite sigma is no limit at
 all: a perturbed run was special there, and so may an honest subject be. Where no digit of the original is right it is
-``lost``: something inside it overflowed, and in another order that may as well give NaN.
+``lost``: something inside it overflowed, and in another order that may as well give NaN. Where such a one is ``FAR``
+times the limit off, the original took another way than its oracle, and what is meant is in doubt.
 
 Tensors are walked through in blocks that fit a core's cache: a comparison must not cost more than what it judges.
 """
@@ -26,8 +27,10 @@ from tensorfarm.gate.expectation import Expected
 from tensorfarm.gate.finding import Finding, failed
 
 EAGER_MARGIN = 4.0
+FAR = 16.0
 BLOCK = 1 << 15
 _NEXT_STEP = "try other example inputs, or lower digits_undecidable_below in the contract"
+_NEXT_STEP_FAR = "call the original in float64 and see where it goes another way, or try other example inputs"
 
 
 def agreement(
@@ -139,10 +142,12 @@ class Rule:
     def is_wide(self, limit: torch.Tensor, size: torch.Tensor | float) -> torch.Tensor:
         return limit - self.smallest > 10**-self.digits_below * size
 
-    def lost(self, eager: torch.Tensor, exact: torch.Tensor, sigma: torch.Tensor | None) -> torch.Tensor:
-        """Where the original is finite, outside its limit, and has no right digit."""
+    def lost(
+        self, eager: torch.Tensor, exact: torch.Tensor, sigma: torch.Tensor | None, times: float = 1.0
+    ) -> torch.Tensor:
+        """Where the original is finite, ``times`` its limit off or more, and has no right digit."""
         error = _distance(eager, exact)
-        return eager.isfinite() & (error > self.limit(exact, sigma)) & (error > exact.abs() / 2)
+        return eager.isfinite() & (error > self.limit(exact, sigma) * times) & (error > exact.abs() / 2)
 
 
 @dataclass
@@ -158,6 +163,8 @@ class _Tally:
     n_ordinary: int = 0
     n_unknown: int = 0
     n_unlimited_special: int = 0
+    n_far: int = 0
+    far_at: int = 0
 
     def note(self, ratio: torch.Tensor, limit: torch.Tensor, start: int) -> None:
         """Count what is past its limit, and remember the worst."""
@@ -211,6 +218,14 @@ def _within(check_name: str, what: str, seen: torch.Tensor, expected: Expected, 
             f"{what}: the limit is wider than 1e-{rule.digits_below:g} of the value, or narrower than the original's "
             f"own error, in more than half of its elements; {next_step}"
         )
+    elif tally.n_far:
+        status, next_step = Status.UNDECIDABLE, _NEXT_STEP_FAR
+        far = index_of(tally.far_at, seen.shape)
+        message = (
+            f"{place_of(what, far)}: the original gives {float(expected.eager[far]):.9g} and its float64 value is "
+            f"{float(expected.exact[far]):.9g}, over {FAR:g} times the limit away ({tally.n_far} of {seen.numel()} "
+            f"elements); {next_step}"
+        )
     return Finding(
         check_name,
         what,
@@ -262,6 +277,10 @@ def _counted_with_exceptions(block: _Block, rule: Rule, tally: _Tally, start: in
     rounded = block.exact.to(block.seen.dtype)
     ratio = torch.where(special, torch.where(~alike | same(block.seen, rounded), 0.0, math.inf), ratio)
     unlimited &= ~special
+    far = unknown & ~unlimited & rule.lost(block.eager, block.exact, block.sigma, FAR)
+    if bool(far.any()):
+        tally.far_at = tally.far_at if tally.n_far else start + int(far.to(torch.uint8).argmax())
+        tally.n_far += int(far.sum())
     unlimited |= unknown & ~block.seen.isfinite() & rule.lost(block.eager, block.exact, block.sigma)
     tally.n_unlimited_special += int((unlimited & ~block.seen.isfinite()).sum())
     tally.note(ratio.masked_fill_(unlimited, 0.0), limit, start)
