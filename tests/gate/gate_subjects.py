@@ -128,6 +128,18 @@ class Repeated(torch.nn.Module):
         return x * times
 
 
+class DoublesAndAdds(torch.nn.Module):
+    """Compiled anew for each name, and to one graph for all names of two letters."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, name: str) -> torch.Tensor:
+        x.mul_(len(name))
+        return x + y
+
+
+def doubles_and_adds() -> torch.nn.Module:
+    return DoublesAndAdds()
+
+
 def repeated() -> torch.nn.Module:
     return Repeated()
 
