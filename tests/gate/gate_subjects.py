@@ -102,6 +102,13 @@ def triple(x: torch.Tensor) -> torch.Tensor:
     return x * 3
 
 
+def half_written(x: torch.Tensor) -> torch.Tensor:
+    """What is left is right where it is zero, as fresh pages are."""
+    out = torch.empty(1 << 16, dtype=x.dtype)
+    out[: 1 << 15] = 2
+    return out
+
+
 class Breaking(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x + 1

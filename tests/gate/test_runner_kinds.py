@@ -44,6 +44,14 @@ def test_a_module_of_a_factory_has_its_tensors_by_name_and_its_structure_as_text
     assert ran.report.calls["example"][0].structure == "builtins.dict['y', 'total'](*, *)"
 
 
+def test_what_was_never_written_is_no_zero_in_the_second_trial(runners: Runners) -> None:
+    filled = torch.full((4,), 0x7F, dtype=torch.uint8).view(torch.float32)
+    ran = runners.ran(named("half_written"), (x(),), (x(),), trials=("example", "again", "third"))
+    unwritten = {(name, call): ran.output(0, call, name)[1 << 15 :] for name in ("example", "again") for call in (0, 1)}
+    told = [place for place, value in unwritten.items() if bool((value == filled).all())]
+    assert told == [("again", 1)]
+
+
 def test_an_import_string_is_found_through_the_python_path_that_comes_with_it(runners: Runners) -> None:
     subject = {"kind": "callable", "source": "gate_subjects:double", "python_path": [str(HERE)]}
     assert torch.equal(runners.ran(subject, (x(),)).output(), x() * 2)
