@@ -102,6 +102,13 @@ def triple(x: torch.Tensor) -> torch.Tensor:
     return x * 3
 
 
+def half_written(x: torch.Tensor) -> torch.Tensor:
+    """What is left is right where it is zero, as fresh pages are."""
+    out = torch.empty(1 << 16, dtype=x.dtype)
+    out[: 1 << 15] = 2
+    return out
+
+
 class Breaking(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x + 1
@@ -126,6 +133,18 @@ def never_traced() -> torch.nn.Module:
 class Repeated(torch.nn.Module):
     def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:
         return x * times
+
+
+class DoublesAndAdds(torch.nn.Module):
+    """Compiled anew for each name, and to one graph for all names of two letters."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, name: str) -> torch.Tensor:
+        x.mul_(len(name))
+        return x + y
+
+
+def doubles_and_adds() -> torch.nn.Module:
+    return DoublesAndAdds()
 
 
 def repeated() -> torch.nn.Module:

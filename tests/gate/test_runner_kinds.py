@@ -44,6 +44,14 @@ def test_a_module_of_a_factory_has_its_tensors_by_name_and_its_structure_as_text
     assert ran.report.calls["example"][0].structure == "builtins.dict['y', 'total'](*, *)"
 
 
+def test_what_was_never_written_is_no_zero_in_the_second_trial(runners: Runners) -> None:
+    filled = torch.full((4,), 0x7F, dtype=torch.uint8).view(torch.float32)
+    ran = runners.ran(named("half_written"), (x(),), (x(),), trials=("example", "again", "third"))
+    unwritten = {(name, call): ran.output(0, call, name)[1 << 15 :] for name in ("example", "again") for call in (0, 1)}
+    told = [place for place, value in unwritten.items() if bool((value == filled).all())]
+    assert told == [("again", 1)]
+
+
 def test_an_import_string_is_found_through_the_python_path_that_comes_with_it(runners: Runners) -> None:
     subject = {"kind": "callable", "source": "gate_subjects:double", "python_path": [str(HERE)]}
     assert torch.equal(runners.ran(subject, (x(),)).output(), x() * 2)
@@ -140,15 +148,41 @@ def test_running_as_eager_without_a_word_is_told(runners: Runners) -> None:
 
 
 @pytest.mark.slow
-def test_inductor_compiles_in_a_folder_of_its_own_with_the_graph_cache_off(runners: Runners, tmp_path: Path) -> None:
+def test_inductor_compiles_in_a_folder_of_its_own_with_torchs_caches_of_graphs(
+    runners: Runners, tmp_path: Path
+) -> None:
     subject = compiled(backend="inductor", cache_dir=str(tmp_path / "cache"))
     ran = runners.ran(subject, (x(), 2.0), trials=("example", "again"), derivative="vjp")
     assert torch.allclose(ran.output(), expected((x(), 2.0))[0])
     assert list((tmp_path / "cache").rglob("*.so"))
-    assert not [name for name, count in ran.evidence["caches"].items() if "hit" in name and count]
+    assert ran.evidence["caches"]["fxgraph_cache_hit"]
     assert ran.evidence["compiler_modules"]
     wrong = compiled(backend=f"{SOURCE}:relu_is_dropped_before_inductor")
     assert not torch.allclose(runners.ran(wrong, (x(), 2.0)).output(), expected((x(), 2.0))[0])
+
+
+@pytest.mark.slow
+def test_one_run_finds_no_graph_of_another_one(runners: Runners) -> None:
+    for _ in range(2):
+        caches = runners.ran(compiled(backend="inductor"), (x(), 2.0)).evidence["caches"]
+        assert caches["fxgraph_cache_miss"]
+        assert not [name for name, count in caches.items() if "hit" in name and count]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_graph_that_the_cache_takes_for_another_one_answers_as_it_would_for_a_user(
+    runners: Runners, cached: bool
+) -> None:
+    """The key of Inductor's cache leaves out how inputs share memory (torch 2.13)."""
+    whole = torch.arange(6.0)
+    apart, overlapping = (whole[:4].clone(), whole[:4].clone(), "of"), (whole[:4], whole[2:], "in")
+    off = {"inductor": {"fx_graph_cache": False}, "functorch": {"enable_autograd_cache": False}}
+    subject = compiled("doubles_and_adds", backend="inductor", settings={} if cached else off)
+    ran = runners.ran(subject, apart, overlapping)
+    assert torch.equal(ran.output(), torch.arange(4.0) * 3)
+    wanted = gate_subjects.DoublesAndAdds()(*overlapping)
+    assert torch.equal(ran.output(call=1), wanted) is not cached
 
 
 def test_nothing_that_a_session_lays_on_disk_outlives_the_run(runners: Runners, tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 Each step of a gate run is a new process, and pays for a page when it first touches it: 5,000 to 15,000 faults a step, a
 third of its time. And an oracle runs one program some twenty times, each run of which takes and frees the same large
 tensors. So large blocks lie together in pages of two megabytes, and what is freed is kept. Invariant: nothing but time
-hangs on this; where the C library or the kernel is another one nothing is changed.
+hangs on this, and what a program reads that it never wrote; where the C library or the kernel is another one nothing is
+changed.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Generator
+from contextlib import contextmanager
 
 # malloc.h: from which size on a block is mapped by itself, how much free memory at the top of the heap is kept, and how
 # much more than what is asked for is taken there.
@@ -18,6 +21,8 @@ _MAPPED_FROM_BYTES, _KEPT_BYTES = 32 << 20, 1 << 30
 # Addresses alone, until they are touched.
 _RESERVED_BYTES, _HUGE_PAGE_BYTES = 256 << 20, 2 << 20
 _MADV_HUGEPAGE = 14
+# What is given out is filled with this byte's complement, 0x7F: 3.4e38 in float32 and bfloat16, NaN in float16.
+_M_PERTURB, _FILLED_WITH_COMPLEMENT_OF = -6, 0x80
 
 
 def prepared() -> None:
@@ -36,3 +41,17 @@ def prepared() -> None:
         first = -(-block // _HUGE_PAGE_BYTES) * _HUGE_PAGE_BYTES
         libc.madvise(first, _RESERVED_BYTES, _MADV_HUGEPAGE)
         libc.free(block)
+
+
+@contextmanager
+def filled() -> Generator[None]:
+    """Within the block new memory holds what nobody takes for an answer: a fresh page's zeros may be the right one."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt"):
+        yield
+        return
+    libc.mallopt(_M_PERTURB, _FILLED_WITH_COMPLEMENT_OF)
+    try:
+        yield
+    finally:
+        libc.mallopt(_M_PERTURB, 0)

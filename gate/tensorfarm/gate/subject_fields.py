@@ -23,7 +23,7 @@ class Fields:
 
 
 _MODULE = ("python_path", "state", "seed")
-_COMPILE = ("backend", "options", "mode", "dynamic", "fullgraph", "settings", "cache_dir", "graph_cache")
+_COMPILE = ("backend", "options", "mode", "dynamic", "fullgraph", "settings", "cache_dir")
 BY_KIND: Mapping[str, Fields] = {
     "artifact": Fields(("path", "sha256", "candidate_id"), ("runtime",)),
     "aoti": Fields(("path",)),

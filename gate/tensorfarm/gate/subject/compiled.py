@@ -1,7 +1,8 @@
 """Runner of ``torch.compile`` of a module or a function: guards, recompilations and graph breaks are part of it.
 
-This process compiles, which is what is judged here. Invariant: caches of whole graphs are off unless they are asked for
-and the folder of kernels is the session's own, so that no earlier compilation answers for this one.
+This process compiles, which is what is judged here, with the caches of whole graphs that a user's process has: a key
+that leaves something out answers one call with another's code. Invariant: the folder of caches is the session's own
+unless one is given, so that no earlier session's compilation answers for this one.
 """
 
 from __future__ import annotations
@@ -26,18 +27,13 @@ _CONFIGURATIONS = {
     "functorch": "torch._functorch.config",
     "inductor": "torch._inductor.config",
 }
-_GRAPH_CACHES = (
-    ("inductor", "fx_graph_cache"),
-    ("inductor", "fx_graph_remote_cache"),
-    ("functorch", "enable_autograd_cache"),
-    ("functorch", "enable_remote_autograd_cache"),
-)
+_REMOTE_CACHES = (("inductor", "fx_graph_remote_cache"), ("functorch", "enable_remote_autograd_cache"))
 
 
 def load(subject: Mapping[str, Any], request: SubjectRequest, device: str, prepare: Prepare | None = None) -> Loaded:
     """``subject``: ``source`` of a factory, ``python_path``, ``state``; ``backend`` (a name, or ``module:function``),
     ``options``, ``mode``, ``dynamic`` and ``fullgraph`` of ``torch.compile``; ``settings`` by configuration
-    (``inductor``, ``functorch``, ``dynamo``); ``cache_dir``; ``graph_cache``. Refuses a setting that is not known.
+    (``inductor``, ``functorch``, ``dynamo``); ``cache_dir``. Refuses a setting that is not known.
     """
     if not subject.get("cache_dir"):
         subject = {**subject, "cache_dir": str(new_folder("compiled"))}
@@ -90,8 +86,8 @@ def _configure(subject: Mapping[str, Any]) -> None:
             limit=", ".join(_CONFIGURATIONS),
             next_step="correct the subject's settings",
         )
-    for owner, name in _GRAPH_CACHES:
-        _set(owner, name, bool(subject.get("graph_cache", False)) and "remote" not in name)
+    for owner, name in _REMOTE_CACHES:
+        _set(owner, name, value=False)
     for owner in settings:
         for name, value in source.options_of(settings, owner).items():
             _set(owner, name, value)

@@ -1,13 +1,15 @@
 """One session of a subject for the judge: trials from a file, everything that came out into files.
 
 Each trial has a fresh subject and each call inputs of its own, that share storages with one another as the judge's do.
-What is looked at after a call is what it was given, so that a write to it shows. Nothing here judges.
+What is looked at after a call is what it was given, so that a write to it shows. The last call of the second trial
+finds new memory filled, so that an answer which was never written shows. Nothing here judges.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,7 +89,8 @@ def _report(
                 )
             else:
                 loaded = plain = load(asked.subject, asked, device) if plain is None else plain.fresh()
-            seen = _called(loaded, asked, trial, stored, out)
+            # Once is enough: it costs two more passes over all that is taken and freed.
+            seen = _called(loaded, asked, trial, stored, out, last_on_filled_memory=len(calls) == 1)
             calls[trial.name] = tuple(one.report for one in seen)
             for number, one in enumerate(seen):
                 written |= {tensor_key(trial.name, number, key): value for key, value in one.tensors.items()}
@@ -104,7 +107,13 @@ def _report(
 
 
 def _called(
-    loaded: Loaded, asked: SubjectRequest, trial: TrialRequest, stored: Mapping[str, torch.Tensor], out: Path
+    loaded: Loaded,
+    asked: SubjectRequest,
+    trial: TrialRequest,
+    stored: Mapping[str, torch.Tensor],
+    out: Path,
+    *,
+    last_on_filled_memory: bool,
 ) -> list[Observation]:
     seen: list[Observation] = []
     for number, call in enumerate(trial.calls):
@@ -122,7 +131,8 @@ def _called(
             return {position: vector for position, vector in given.items() if position < len(values)}
 
         last = number + 1 == len(trial.calls)
-        seen.append(observed(loaded, leaves, Derivative(call.derivative), vectors, call.seed, copied=not last))
+        with heap.filled() if last and last_on_filled_memory else nullcontext():
+            seen.append(observed(loaded, leaves, Derivative(call.derivative), vectors, call.seed, copied=not last))
     return with_overwritten(seen)
 
 
