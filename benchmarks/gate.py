@@ -67,7 +67,11 @@ def main() -> None:
     asked = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"  # of every child; this process has started none
     if asked.cases:
-        sys.exit(judge_cases(asked.cases, asked.workers))
+        try:
+            sys.exit(judge_cases(asked.cases, asked.workers))
+        except Refusal as refusal:
+            print(f"gate: {refusal}", file=sys.stderr)
+            sys.exit(refusal.exit_code)
     proven(asked.quick, asked.workers, asked.part)
 
 

@@ -8,11 +8,9 @@ to find what was seen. Invariant: no verdict hangs on a file's name, and every f
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +23,8 @@ import torch
 from report import Goal
 
 from tensorfarm.contract.outcome import Outcome
-from tensorfarm.contract.refusal import Refusal, one_line
+from tensorfarm.contract.refusal import Refusal
+from tensorfarm.gate.child import run_child
 from tensorfarm.gate.limits import Limits
 from tensorfarm.gate.whole_run import certify_case
 
@@ -67,8 +66,28 @@ def check():
     options = getattr(case, "COMPILE", {{}})
     return case.CHECK(lambda target: torch.compile(target, **options))
 
+def looks():
+    named = {{"inductor": "INDUCTOR", "functorch": "FUNCTORCH", "dynamo": "DYNAMO"}}
+    options = dict(getattr(case, "COMPILE", {{}}))
+    if callable(options.get("backend")):
+        options["backend"] = __file__ + ":backend"
+    return {{
+        "missing": [] if hasattr(case, "CHECK") else [n for n in ("model", "inputs") if not hasattr(case, n)],
+        "check": hasattr(case, "CHECK"),
+        "grads": bool(getattr(case, "GRADS", None)),
+        "sequence": hasattr(case, "SEQUENCE"),
+        "between": hasattr(case, "BETWEEN"),
+        "settings": {{owner: getattr(case, name) for owner, name in named.items() if hasattr(case, name)}},
+        "compile": options,
+    }}
+
+def findings():
+    return [list(map(str, item)) for item in check()]
+
 if __name__ == "__main__":
-    print(json.dumps([list(map(str, item)) for item in check()]))
+    answer = {{"looks": looks, "findings": findings}}[sys.argv[1]]()
+    with open(sys.argv[2], "w") as file:
+        json.dump(answer, file)
 """
 # What a README and a file's own check call a difference, and the families whose business that is; a file's own check is
 # a finding of the first. Which of them is asked hangs on the program: whether it draws, counts, or was called before.
@@ -84,7 +103,8 @@ _OF_ASPECT = {
     "NAN": ("special_values", *_VALUES),
     "SIGNZERO": ("special_values",),
 }
-_SECONDS = 300.0
+_PARTS = 3  # of a finding of a file's own check; the last of them is the aspect
+_SECONDS, _LOOK_SECONDS = 300.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -146,13 +166,14 @@ def judged_cases(
 def judged(path: Path, contract: Mapping[str, Any], seed: int, told: Told | None) -> Judged:
     folder = Path(tempfile.mkdtemp(prefix="tensorfarm-case-"))
     try:
-        try:
-            case = _loaded(path)
-        except Exception as error:
-            return Judged(path.stem, "refused", (), f"the file cannot be imported: {one_line(error)}", told)
         adapter = folder / "adapter.py"
         adapter.write_text(_ADAPTER.format(name=f"case_{path.stem}", path=str(path.resolve())))
-        if hasattr(case, "CHECK"):
+        case, death = _answer(adapter, "looks", _LOOK_SECONDS)
+        if death:
+            return Judged(path.stem, "refused", (), f"the file cannot be imported: {death}", told)
+        if case["missing"]:
+            return Judged(path.stem, "refused", (), f"the file has no {' and no '.join(case['missing'])}", told)
+        if case["check"]:
             return _checked(path.stem, adapter, told)
         try:
             verdict = certify_case(_request(case, adapter, contract, seed, folder), limits=Limits(_SECONDS))
@@ -207,36 +228,33 @@ def goals(judged: Sequence[Judged]) -> list[Goal]:
     ]
 
 
-def _loaded(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(f"looked_at_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def _answer(adapter: Path, what: str, seconds: float) -> tuple[Any, str]:
+    """What the adapter says in a process of its own, and why it says nothing. It is left in a file: what a case prints
+    is nobody's answer, however much it is."""
+    place = adapter.with_name(f"{what}.json")
+    command = [sys.executable, "-W", "ignore", str(adapter), what, str(place)]
+    ended = run_child(command, Limits(seconds))
+    if ended.returncode or not place.is_file():
+        return None, ended.death
+    return json.loads(place.read_text()), ""
 
 
-def _request(case: Any, adapter: Path, contract: Mapping[str, Any], seed: int, folder: Path) -> dict[str, Any]:
+def _request(
+    case: Mapping[str, Any], adapter: Path, contract: Mapping[str, Any], seed: int, folder: Path
+) -> dict[str, Any]:
     source = f"{adapter}:factory"
-    named = {"inductor": "INDUCTOR", "functorch": "FUNCTORCH", "dynamo": "DYNAMO"}
-    settings = {owner: getattr(case, name) for owner, name in named.items() if hasattr(case, name)}
+    settings = case["settings"]
     return {
         "source": source,
-        "subject": {"kind": "compiled", "source": source, "settings": settings, **_compile(case, adapter)},
-        "mode": "training" if getattr(case, "GRADS", None) else "inference",
+        "subject": {"kind": "compiled", "source": source, "settings": settings, **case["compile"]},
+        "mode": "training" if case["grads"] else "inference",
         "level": "quick",
         "contract": _with_stream(contract, settings),
         "folder": str(folder / "run"),
         "seed": seed,
-        "sequence": f"{adapter}:sequence" if hasattr(case, "SEQUENCE") else "",
-        "between": f"{adapter}:between" if hasattr(case, "BETWEEN") else "",
+        "sequence": f"{adapter}:sequence" if case["sequence"] else "",
+        "between": f"{adapter}:between" if case["between"] else "",
     }
-
-
-def _compile(case: Any, adapter: Path) -> dict[str, Any]:
-    """Options of ``torch.compile``; a backend that is a function goes by its name, into the subject's process."""
-    options = dict(getattr(case, "COMPILE", {}))
-    return {**options, "backend": f"{adapter}:backend"} if callable(options.get("backend")) else options
 
 
 def _with_stream(contract: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,15 +274,10 @@ def _of_verdict(name: str, verdict: Mapping[str, Any], told: Told | None) -> Jud
 
 def _checked(name: str, adapter: Path, told: Told | None) -> Judged:
     """A case that brings a check of its own: its findings, in a process of its own."""
-    command = [sys.executable, "-W", "ignore", str(adapter)]
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        return Judged(name, Outcome.UNDECIDED, (), f"its own check gave no answer in {_SECONDS:g} s", told)
-    if ended.returncode:
-        said = ended.stderr.strip().splitlines()
-        return Judged(name, Outcome.UNDECIDED, (), f"its own check ended with {ended.returncode}: {said[-1:]}", told)
-    found: Sequence[Sequence[str]] = json.loads(ended.stdout.strip().splitlines()[-1])
+    found, death = _answer(adapter, "findings", _SECONDS)
+    if death or any(len(item) < _PARTS for item in found):
+        why = death or f"findings of fewer than {_PARTS} parts"
+        return Judged(name, Outcome.UNDECIDED, (), f"its own check ended with {why}", told)
     families = tuple(dict.fromkeys(_OF_ASPECT.get(_head(item[2]), _VALUES)[0] for item in found))
     outcome = Outcome.CONFORMANCE_FAILURE if found else Outcome.ADMITTED
     return Judged(name, outcome, families, " | ".join(" ".join(item[1:]) for item in found), told)

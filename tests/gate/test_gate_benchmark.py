@@ -21,6 +21,8 @@ import gate_score  # noqa: E402
 from gate_children import apart  # noqa: E402
 from gate_verdicts import Job, Row, changed_by_seed, spread  # noqa: E402
 
+from tensorfarm.contract.refusal import Refusal  # noqa: E402
+
 TABLES = ("ONNX Runtime's rule", "JAX's rule", "torch.testing.assert_close")
 
 
@@ -128,3 +130,39 @@ def test_a_file_that_cannot_be_imported_has_its_line(tmp_path: Path) -> None:
     judged = gate_cases.judged(broken, {}, 0, None)
     assert judged.outcome == "refused"
     assert "no case" in judged.line()
+
+
+WRONG = {
+    "": "the file has no model and no inputs",
+    "def (": "SyntaxError",
+    "import os; os._exit(0)": "the file cannot be imported: exit code 0",
+    "import sys; sys.exit(3)": "the file cannot be imported: exit code 3",
+    "def CHECK(_):\n    raise ValueError('no kernel')": "exit code 1; it last printed: ValueError",
+    "def CHECK(_):\n    return [[1]]": "findings of fewer than 3 parts",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", WRONG)
+def test_a_file_that_ends_its_process_or_is_no_case_has_its_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "wrong.py").write_text(text)
+    judged = gate_cases.judged(tmp_path / "wrong.py", {}, 0, None)
+    assert not judged.flagged
+    assert judged.outcome != "admitted"
+    assert WRONG[text] in judged.worst
+    assert "\n" not in judged.line()
+
+
+@pytest.mark.slow
+def test_what_a_case_prints_is_not_its_answer(tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text("import atexit\natexit.register(print, 'bye')\ndef CHECK(_):\n    return []\n")
+    assert gate_cases.judged(tmp_path / "loud.py", {}, 0, None).outcome == "admitted"
+    (tmp_path / "endless.py").write_text("while True:\n    print('x' * 4096)\n")
+    _, death = gate_cases._answer(tmp_path / "endless.py", "looks", 1.0)  # pyright: ignore[reportPrivateUsage]
+    assert "no answer within 1 seconds" in death
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(Refusal, match="holds no case"):
+            list(gate_cases.judged_cases(folder, {}))
