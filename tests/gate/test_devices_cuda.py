@@ -42,7 +42,8 @@ def card(test: Any) -> Any:
 def factory(name: str, kind: str = "callable") -> dict[str, Any]:
     # One compiling thread: a pool of them for each session of each test is more than a machine has.
     settings = {"settings": {"inductor": {"compile_threads": 1}}} if kind == "compiled" else {}
-    return {"kind": kind, "source": f"{PROGRAMS}:{name}", "factory": True, **settings}
+    plain = {"factory": True} if kind == "callable" else {}
+    return {"kind": kind, "source": f"{PROGRAMS}:{name}", **plain, **settings}
 
 
 def kernels(name: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What a warm parent does before it forks judges, in a process of its own: it may start no thread there."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -24,7 +25,9 @@ print(json.dumps({{
 def test_a_warm_parent_has_read_everything_and_started_nothing() -> None:
     flags = [flag for flag, on in (("-I", sys.flags.isolated), ("-S", sys.flags.no_site)) if on]
     code = _CODE.format(path=sys.path)
+    # As the farm starts its warm parents: numpy's own library would start threads for a product.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     ended = subprocess.run(
-        [sys.executable, *flags, "-c", code], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, *flags, "-c", code], capture_output=True, text=True, timeout=120, check=True, env=environment
     )
     assert json.loads(ended.stdout) == {"threads": 1, "kept": [1, 1], "judge": True, "compilers": []}
