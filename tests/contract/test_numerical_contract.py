@@ -275,3 +275,11 @@ def test_the_documentation_names_every_field() -> None:
 @pytest.mark.parametrize("attribute", [item.name for item in fields_of(NumericalContract)])
 def test_no_attribute_of_a_contract_is_mutable_or_absent(value: dict, attribute: str) -> None:
     assert not isinstance(getattr(parse_contract(value), attribute), (list, set, type(None)))
+
+
+def test_a_contract_that_was_validated_before_is_taken_by_its_hash_and_no_other(value: dict) -> None:
+    known = parse_contract(value)
+    assert parse_contract(value, valid=known.hash) == known
+    value["numerics"]["subnormals"] = "sometimes"
+    with pytest.raises(Refusal, match=r"numerics.subnormals"):
+        parse_contract(value, valid=known.hash)

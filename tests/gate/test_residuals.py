@@ -54,7 +54,7 @@ def test_a_spread_is_never_narrower_and_hardly_wider(values: list[float]) -> Non
     sigma = torch.tensor(values, dtype=torch.float64)
     found = rounded_up(torch.zeros(len(sigma)), sigma)
     assert bool((found >= sigma).all())
-    assert bool((found.double() / (1 + 2.0**-21) <= sigma).all())
+    assert bool((found.double() / (1 + 2.0**-22) <= sigma).all())
     assert torch.equal(found.isinf(), sigma.isinf())
     assert torch.equal(found == 0, sigma == 0)
 

@@ -142,9 +142,9 @@ def parse_contract(value: Any, place: str = "contract", *, valid: str = "") -> N
     """Validate and freeze an already parsed contract; ``place`` names it in errors. ``valid`` is the hash of a contract
     that was validated before: one that has it is taken as it is."""
     fields = plain(value)
-    sha256 = contract_hash(fields) if valid else ""
-    if not valid or sha256 != valid:
-        fields = validated(value, place)
+    proved = bool(valid) and contract_hash(fields) == valid
+    if not proved:
+        refuse_senseless(fields, schema(), place)
     return NumericalContract(
         id=fields["contract"]["id"],
         version=int(fields["contract"]["version"]),
@@ -154,7 +154,7 @@ def parse_contract(value: Any, place: str = "contract", *, valid: str = "") -> N
         **_derivatives(fields["gradients"]),
         **_surroundings(fields),
         **_tried(fields),
-        hash=sha256 or contract_hash(fields),
+        hash=valid if proved else contract_hash(fields),
     )
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import yaml
 
 from tensorfarm.contract.contract_template import Draft, rendered
 from tensorfarm.contract.numerics import parse_contract
 from tensorfarm.gate.attestation import gate_version
 from tensorfarm.gate.examination import families
-from tensorfarm.gate.step import FUNCTIONS
 
 _ANY_DAY = "2026-01-01"
 
 
 def judges() -> None:
-    """Import the judge and every family, hash the gate's files, and read a contract: its schema is then compiled.
+    """Import every family, hash the gate's files, and read a contract: its schema is then compiled.
 
     Runs no operator of torch and starts no thread.
     """
-    import_module(FUNCTIONS["prepare"].partition(":")[0])
     families()
     gate_version()
     parse_contract(yaml.safe_load(rendered(Draft("warm", _ANY_DAY, "float32", "float32", "float32"))))

@@ -38,7 +38,7 @@ _ROLES = {
         "tensorfarm.farm.app.reproducing",
     ),
     "subject": (*_RUNTIME, "tensorfarm.gate.subject.run", "tensorfarm.farm.measure.pairs"),
-    "judge": ("torch", "transformers", "tensorfarm.gate.warm:judges"),
+    "judge": ("torch", "transformers", "tensorfarm.gate.judge", "tensorfarm.gate.warm:judges"),
 }
 
 

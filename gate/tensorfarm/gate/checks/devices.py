@@ -13,7 +13,7 @@ from tensorfarm.gate.checks.exact_integers import exactly
 from tensorfarm.gate.compared import agreements, walk
 from tensorfarm.gate.devices import present, sessions_of
 from tensorfarm.gate.evidence import Evidence
-from tensorfarm.gate.finding import Finding, inapplicable
+from tensorfarm.gate.finding import Finding, inapplicable, not_run
 from tensorfarm.gate.inputs import exact_integers, example
 from tensorfarm.gate.planted import integer_step, past_its_limit, planted
 from tensorfarm.gate.setting import Facts, Level, Setting
@@ -59,11 +59,10 @@ def canary(evidence: Evidence) -> Evidence | None:
 
 def _absent(device: str, facts: Facts) -> Finding:
     if facts.isolated:
-        why, step = present(device) or "the subject did not get that far there", ""
-    else:
-        why, step = "live objects are judged on the cpu alone", "give import strings to have it judged there too"
-    message = "; ".join(filter(None, (f"{device}: {why}", step)))
-    return Finding(NAME, device, Status.NOT_RUN, message, device=device, next_step=step)
+        why = present(device) or "the subject did not get that far there"
+        return Finding(NAME, device, Status.NOT_RUN, f"{device}: {why}", device=device)
+    fact = f"{device}: live objects are judged on the cpu alone"
+    return replace(not_run(NAME, device, fact, "give import strings to have it judged there too"), device=device)
 
 
 def _said_of(session: Session, item: Finding) -> Finding:

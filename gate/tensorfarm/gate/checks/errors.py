@@ -18,7 +18,7 @@ import torch
 from tensorfarm.contract.outcome import Status
 from tensorfarm.gate.evidence import Evidence
 from tensorfarm.gate.expectation import Expectation
-from tensorfarm.gate.finding import Finding, failed, inapplicable
+from tensorfarm.gate.finding import Finding, failed, inapplicable, not_run
 from tensorfarm.gate.inputs import example
 from tensorfarm.gate.limits import ran_out_of_memory
 from tensorfarm.gate.observation import Observation
@@ -31,7 +31,7 @@ _CANARY = "RuntimeError: planted"
 GAVE_UP = frozenset({"BackendCompilerFailed", "InductorError", "InternalTorchDynamoError", "Unsupported"})
 # What torch says of an operator that means something and has not been written.
 _LACKS = re.compile(r"derivative for \S+ is not implemented|has not been implemented|\" not implemented for '")
-_NEXT_STEP = "; call it once with the example inputs to see the compiler's whole message"
+_NEXT_STEP = "call it once with the example inputs to see the compiler's whole message"
 _OPTIONAL = (Derivative.VJP_OF_VJP, Derivative.JVP)
 
 
@@ -89,8 +89,10 @@ def _judged(setting: Setting, what: str, trial: Trial, call: Call, wanted: Expec
     if reason:
         return Finding(NAME, what, Status.PASS, f"{what}: refused, {reason}", n_elements=1)
     if gave_up:
-        message = f"{what}: it could not be compiled, {_first_line(seen.error)}{_NEXT_STEP if asked else ''}"
-        return Finding(NAME, what, Status.NOT_RUN, message, required=asked)
+        fact = f"{what}: it could not be compiled, {_first_line(seen.error)}"
+        if asked:
+            return not_run(NAME, what, fact, _NEXT_STEP)
+        return Finding(NAME, what, Status.NOT_RUN, fact, required=False)
     return failed(NAME, what, f"the original answers, it raises {_first_line(seen.error)}")
 
 
